@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * virtio.h - what every virtio device shares: status, features, queue set-up, configuration space, reset.
+ *
+ * A device is a description (struct virtio_dev: data) plus four functions (start, kick, stop, destroy). It sees
+ * requests, never rings, registers or interrupts. Modern virtio only (VERSION_1), no legacy.
+ *
+ * Threads: registers are written by vCPU threads, under dev->lock; everything else runs on the device's iothread,
+ * which never takes that lock. start/stop are carried over by loop_call(), so the vCPU that wrote the register waits
+ * until they are done (virtio-mmio drivers do not poll the status after a reset). Reset waits until no request is in
+ * flight (hard case A16): completions that arrive meanwhile are counted, not published.
+ *
+ *   guest writes QueueNotify -ioeventfd-> iothread wakes in its loop -> ops->kick(dev, vq)
+ *     while virtq_pop() == 1:  parse (copy out, check all, no effects) -> submit -> now or later: finish -> virtq_push
+ *   end of batch -> virtq_notify -event idx-> irqfd -> guest
+ */
+#ifndef DEVICES_VIRTIO_H
+#define DEVICES_VIRTIO_H
+
+#include "../vmm/base.h"
+#include "../vmm/loop.h"
+#include "device.h"
+#include "virtq.h"
+#include <linux/virtio_config.h>
+#include <linux/virtio_ids.h>
+#include <linux/virtio_ring.h>
+#include <pthread.h>
+
+struct virtio_dev;
+struct vm;
+
+struct virtio_ops {
+	/* DRIVER_OK: queues are live. May be NULL. A -errno breaks the device (NEEDS_RESET). */
+	int (*start)(struct virtio_dev *);
+	/* The driver kicked vq, or it has just been started: pop until it is empty, then virtq_notify(). */
+	void (*kick)(struct virtio_dev *, struct virtq *);
+	/* Reset: drop sessions, cancel what is parked so that in-flight becomes 0. May be NULL; may be called twice. */
+	void (*stop)(struct virtio_dev *);
+};
+
+/* What a transport does for the core: two verbs, any thread, wait-free on MSI and mmio. */
+struct transport {
+	const struct transport_ops *ops;
+	struct virtio_dev *dev;
+};
+struct transport_ops {
+	void (*irq_queue)(struct transport *, unsigned queue);
+	void (*irq_config)(struct transport *);
+	/* Back to power-on: vectors, interrupt status. Under dev->lock, after the device has stopped. */
+	void (*reset)(struct transport *);
+	void (*destroy)(struct transport *);
+};
+
+struct virtio_dev {
+	struct device base;
+
+	/* The description: filled by the device's create(). */
+	const struct virtio_ops *ops;
+	uint16_t id;	     /* VIRTIO_ID_* */
+	uint16_t nqueues;
+	uint16_t queue_size; /* maximum, a power of two, at most VIRTQ_MAX_SIZE */
+	size_t req_size;     /* of the device's request struct, which begins with struct chain */
+	uint64_t features;   /* device bits; the core adds VERSION_1, INDIRECT_DESC, EVENT_IDX */
+	void *config;	     /* device-specific configuration space, little-endian; may be NULL */
+	size_t config_len;
+
+	/* Filled by virtio_attach(). */
+	struct vm *vm; /* borrowed */
+	struct iothread *io;
+	struct virtq *vq; /* nqueues */
+	struct transport *tp;
+
+	/* The core's. */
+	pthread_mutex_t lock;	    /* registers and config bytes; a leaf but for the transports' interrupt lock */
+	uint8_t status;		    /* atomic: the iothread sets NEEDS_RESET */
+	uint64_t driver_features;
+	uint32_t generation;	    /* of config; atomic */
+	bool started, stopping;
+	struct log_once said_broken;
+};
+
+/* Binds the description to a machine: queues, kick descriptors, the iothread (not yet running). -errno (logged). */
+int virtio_attach(struct virtio_dev *, struct vm *) must_check;
+/* Starts the iothread. */
+int virtio_run(struct virtio_dev *) must_check;
+/* Stops queues and the iothread; called before destroy(), after the vCPUs have ended. Half-attached is fine. */
+void virtio_detach(struct virtio_dev *);
+
+/* The driver broke the rules: log once, NEEDS_RESET, config interrupt (2.1.2). vq may be NULL. On the iothread. */
+void virtio_broken(struct virtio_dev *, struct virtq *, const char *what);
+/* The feature was negotiated. */
+bool virtio_has(const struct virtio_dev *, unsigned feature_bit);
+/* The device changed its configuration bytes: new generation and an interrupt. change() runs under the lock. */
+void virtio_config_changed(struct virtio_dev *, void (*change)(struct virtio_dev *, void *), void *arg);
+
+/* ---- for the transports; all may be called with any value the guest can write ---- */
+
+uint32_t virtio_features_read(struct virtio_dev *, uint32_t word);	 /* offered; 0 for word > 1 */
+uint32_t virtio_driver_features_read(struct virtio_dev *, uint32_t word);
+void virtio_driver_features_write(struct virtio_dev *, uint32_t word, uint32_t v);
+uint8_t virtio_status_read(struct virtio_dev *);
+void virtio_status_write(struct virtio_dev *, uint8_t v); /* 0 resets; may wait for requests in flight */
+
+enum virtq_reg { VIRTQ_SIZE, VIRTQ_READY, VIRTQ_DESC_LO, VIRTQ_DESC_HI, VIRTQ_AVAIL_LO, VIRTQ_AVAIL_HI,
+		 VIRTQ_USED_LO, VIRTQ_USED_HI, VIRTQ_SIZE_MAX };
+/* queue out of range: reads 0, writes are dropped (hard case B1). Writes after DRIVER_OK are dropped (A20). */
+uint32_t virtio_queue_read(struct virtio_dev *, uint32_t queue, enum virtq_reg);
+void virtio_queue_write(struct virtio_dev *, uint32_t queue, enum virtq_reg, uint32_t v);
+/* RING_RESET is not offered yet; this resets nothing. A notify write that exited: signals the queue's eventfd. */
+void virtio_queue_kick(struct virtio_dev *, uint32_t queue);
+
+/* Any offset and length; bytes past the end read 0 and are not written (A28). */
+void virtio_config_read(struct virtio_dev *, uint64_t off, void *data, unsigned len);
+void virtio_config_write(struct virtio_dev *, uint64_t off, const void *data, unsigned len);
+uint32_t virtio_config_generation(struct virtio_dev *);
+
+/* ---- transports ---- */
+
+struct pci_host;
+/* Window, ioeventfds, edge interrupt, and an LNRO0005 platform entry. dev is attached. -errno (logged). */
+int virtio_mmio_create(struct virtio_dev *, struct vm *) must_check;
+/* Next free slot of the bus, BARs assigned. -errno (logged). */
+int virtio_pci_create(struct virtio_dev *, struct vm *, struct pci_host *) must_check;
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * virtq.h - split virtqueues, device side (virtio 1.2, 2.7).
+ *
+ * Turns what the driver published into checked iovecs and back. A queue has one owner, its iothread, between start
+ * and stop; nobody else reads it and there are no locks. What the driver wrote is copied once, checked, and only the
+ * copy is used. Once a queue is broken it stays so until reset: pops return -EPROTO, completions of requests that
+ * were taken before are still published.
+ */
+#ifndef DEVICES_VIRTQ_H
+#define DEVICES_VIRTQ_H
+
+#include "../vmm/base.h"
+#include "../vmm/cursor.h"
+#include "../vmm/loop.h"
+#include "../vmm/mem.h"
+
+#define VIRTQ_MAX_SIZE 1024
+
+struct virtio_dev;
+
+/*
+ * One request: device-readable iovecs first, device-writable after. Lives in the queue's slot for its head, at the
+ * start of the device's own request struct (virtio_dev.req_size bytes, zeroed when the queue starts, then never
+ * again), from virtq_pop() until virtq_push(), which must be called exactly once, also on error.
+ */
+struct chain {
+	struct virtq *vq;
+	uint16_t head;
+	uint16_t nrd, nwr;	  /* readable and writable iovecs; nrd + nwr <= ring size */
+	uint32_t rd_len, wr_len;  /* their bytes; the sum fits a uint32_t */
+	struct iovec *iov;	  /* iov[0..nrd) readable, iov[nrd..nrd+nwr) writable; the device may change them */
+};
+
+struct virtq {
+	struct virtio_dev *dev;
+	uint16_t index;
+
+	/* Written by the driver through the transport before DRIVER_OK; frozen afterwards. */
+	uint16_t size; /* 0 until set; at most dev->queue_size */
+	bool ready;
+	uint64_t desc_addr, avail_addr, used_addr;
+
+	int kick_fd;	    /* eventfd; made at attach, lives as long as the device */
+	struct watch watch; /* of kick_fd, on the iothread */
+
+	/* From here on the iothread's, set by virtq_start(). */
+	const struct mem *mem;
+	const void *desc, *avail;
+	void *used;
+	bool event_idx, indirect;
+	bool broken, running;
+	uint16_t avail_next;	 /* next entry of the avail ring to take */
+	uint16_t avail_seen;	 /* avail.idx as last loaded */
+	uint16_t used_next;	 /* next entry of the used ring to fill */
+	uint16_t used_published; /* used.idx as last stored */
+	uint16_t used_signalled; /* used.idx at the last interrupt decision */
+	uint32_t inflight;
+	uint8_t *reqs;	    /* size x dev->req_size */
+	struct iovec *iovs; /* size x size: the slots' iovecs (mapped lazily) */
+	uint8_t *taken;	    /* a byte per head: popped and not yet pushed (hard case A4) */
+	size_t reqs_len, iovs_len;
+	uint64_t pops, signals; /* statistics */
+};
+
+/*
+ * Checks size (power of two, 1..max), alignment and that the three areas lie in RAM; allocates the slots. 0, -EINVAL
+ * (driver's fault), -ENOMEM.
+ */
+int virtq_start(struct virtq *, const struct mem *, bool event_idx, bool indirect) must_check;
+/* Frees the slots and returns every field the driver or virtq_start() set to its value at power-on. inflight is 0. */
+void virtq_reset(struct virtq *);
+
+/*
+ * Take the next request into *c (which points into the queue's slot). 1; 0 when the ring is empty: kicks are re-armed
+ * and the ring was looked at again, so waiting is safe; -EPROTO when the driver broke 2.7 (index jump, head out of
+ * range or already in flight, loop, bad indirect table, readable after writable, address outside RAM, zero length
+ * chain, sum over 4 GiB): the caller reports virtio_broken() and stops popping.
+ */
+int virtq_pop(struct virtq *, struct chain **c) must_check;
+/* The request is done, written bytes of its writable part were filled (2.7.8). Publishes nothing by itself. */
+void virtq_push(struct chain *, uint32_t written);
+/* Publish what was pushed, and interrupt if the driver wants it (2.7.7, 2.7.10). Call at the end of a batch. */
+void virtq_notify(struct virtq *);
+
+static inline struct cursor chain_rd(const struct chain *c)
+{
+	return cursor_of(c->iov, c->nrd);
+}
+static inline struct cursor chain_wr(const struct chain *c)
+{
+	return cursor_of(c->iov + c->nrd, c->nwr);
+}
+
+#endif
