@@ -18,6 +18,7 @@
 #define DEVICES_VIRTIO_H
 
 #include "../vmm/base.h"
+#include "../vmm/log.h"
 #include "../vmm/loop.h"
 #include "device.h"
 #include "virtq.h"
@@ -25,6 +26,7 @@
 #include <linux/virtio_ids.h>
 #include <linux/virtio_ring.h>
 #include <pthread.h>
+#include <semaphore.h>
 
 struct virtio_dev;
 struct vm;
@@ -46,8 +48,9 @@ struct transport {
 struct transport_ops {
 	void (*irq_queue)(struct transport *, unsigned queue);
 	void (*irq_config)(struct transport *);
-	/* Back to power-on: vectors, interrupt status. Under dev->lock, after the device has stopped. */
+	/* Back to power-on: selectors, vectors, interrupt status. Under dev->lock, after the device has stopped. */
 	void (*reset)(struct transport *);
+	/* By virtio_detach(), after the iothread has ended, while the kick descriptors are still open. */
 	void (*destroy)(struct transport *);
 };
 
@@ -61,7 +64,7 @@ struct virtio_dev {
 	uint16_t queue_size; /* maximum, a power of two, at most VIRTQ_MAX_SIZE */
 	size_t req_size;     /* of the device's request struct, which begins with struct chain */
 	uint64_t features;   /* device bits; the core adds VERSION_1, INDIRECT_DESC, EVENT_IDX */
-	void *config;	     /* device-specific configuration space, little-endian; may be NULL */
+	void *config;	     /* device-specific configuration space, little-endian; read-only for the driver; may be NULL */
 	size_t config_len;
 
 	/* Filled by virtio_attach(). */
@@ -69,13 +72,22 @@ struct virtio_dev {
 	struct iothread *io;
 	struct virtq *vq; /* nqueues */
 	struct transport *tp;
+	/* The transport's doorbell does not tell the queues apart: any kick looks at all of them. */
+	bool shared_kick;
 
 	/* The core's. */
 	pthread_mutex_t lock;	    /* registers and config bytes; a leaf but for the transports' interrupt lock */
 	uint8_t status;		    /* atomic: the iothread sets NEEDS_RESET */
 	uint64_t driver_features;
+	bool features_unknown;	    /* the driver asked for a bit above 63 */
 	uint32_t generation;	    /* of config; atomic */
-	bool started, stopping;
+	bool running;		    /* the iothread is */
+	bool started;		    /* DRIVER_OK was acted on; the next reset stops the device */
+	bool stopping;		    /* the iothread's: a reset waits for in-flight 0 */
+	struct loop_work drained_work; /* posted by the last request of a stopping device */
+	sem_t drained;		    /* then the reset goes on */
+	struct syscall_rule *rules; /* what the iothread may call: the type's and the interrupts' */
+	struct syscalls syscalls;
 	struct log_once said_broken;
 };
 
@@ -90,8 +102,13 @@ void virtio_detach(struct virtio_dev *);
 void virtio_broken(struct virtio_dev *, struct virtq *, const char *what);
 /* The feature was negotiated. */
 bool virtio_has(const struct virtio_dev *, unsigned feature_bit);
-/* The device changed its configuration bytes: new generation and an interrupt. change() runs under the lock. */
+/*
+ * The device changed its configuration bytes: new generation, and an interrupt if the driver is up. change() runs
+ * under the lock, so this may be called on any thread but the iothread.
+ */
 void virtio_config_changed(struct virtio_dev *, void (*change)(struct virtio_dev *, void *), void *arg);
+/* For virtq_push(): a request of a queue that was stopped has come back. */
+void virtio_drained(struct virtio_dev *);
 
 /* ---- for the transports; all may be called with any value the guest can write ---- */
 
@@ -103,15 +120,17 @@ void virtio_status_write(struct virtio_dev *, uint8_t v); /* 0 resets; may wait 
 
 enum virtq_reg { VIRTQ_SIZE, VIRTQ_READY, VIRTQ_DESC_LO, VIRTQ_DESC_HI, VIRTQ_AVAIL_LO, VIRTQ_AVAIL_HI,
 		 VIRTQ_USED_LO, VIRTQ_USED_HI, VIRTQ_SIZE_MAX };
-/* queue out of range: reads 0, writes are dropped (hard case B1). Writes after DRIVER_OK are dropped (A20). */
+/*
+ * queue out of range: reads 0, writes are dropped (hard case B1). Writes before FEATURES_OK and after DRIVER_OK are
+ * dropped (A20). Values are kept as they come and judged when the queue is started.
+ */
 uint32_t virtio_queue_read(struct virtio_dev *, uint32_t queue, enum virtq_reg);
 void virtio_queue_write(struct virtio_dev *, uint32_t queue, enum virtq_reg, uint32_t v);
-/* RING_RESET is not offered yet; this resets nothing. A notify write that exited: signals the queue's eventfd. */
+/* A notify write that exited: signals the queue's eventfd. */
 void virtio_queue_kick(struct virtio_dev *, uint32_t queue);
 
-/* Any offset and length; bytes past the end read 0 and are not written (A28). */
+/* Any offset and length; bytes past the end read 0 (A28). No device has a field the driver may write. */
 void virtio_config_read(struct virtio_dev *, uint64_t off, void *data, unsigned len);
-void virtio_config_write(struct virtio_dev *, uint64_t off, const void *data, unsigned len);
 uint32_t virtio_config_generation(struct virtio_dev *);
 
 /* ---- transports ---- */

@@ -37,7 +37,7 @@ struct virtq {
 	uint16_t index;
 
 	/* Written by the driver through the transport before DRIVER_OK; frozen afterwards. */
-	uint16_t size; /* 0 until set; at most dev->queue_size */
+	uint16_t size; /* dev->queue_size at power-on; may hold anything until virtq_start() has looked */
 	bool ready;
 	uint64_t desc_addr, avail_addr, used_addr;
 
@@ -50,6 +50,7 @@ struct virtq {
 	void *used;
 	bool event_idx, indirect;
 	bool broken, running;
+	bool quiet;		 /* without event_idx: NO_NOTIFY is set */
 	uint16_t avail_next;	 /* next entry of the avail ring to take */
 	uint16_t avail_seen;	 /* avail.idx as last loaded */
 	uint16_t used_next;	 /* next entry of the used ring to fill */
@@ -57,15 +58,15 @@ struct virtq {
 	uint16_t used_signalled; /* used.idx at the last interrupt decision */
 	uint32_t inflight;
 	uint8_t *reqs;	    /* size x dev->req_size */
-	struct iovec *iovs; /* size x size: the slots' iovecs (mapped lazily) */
+	struct iovec *iovs; /* size x (size + a few): the slots' iovecs (mapped lazily) */
 	uint8_t *taken;	    /* a byte per head: popped and not yet pushed (hard case A4) */
 	size_t reqs_len, iovs_len;
 	uint64_t pops, signals; /* statistics */
 };
 
 /*
- * Checks size (power of two, 1..max), alignment and that the three areas lie in RAM; allocates the slots. 0, -EINVAL
- * (driver's fault), -ENOMEM.
+ * Checks size (power of two, 1..max), alignment and that the three areas lie in RAM; allocates the slots and lets
+ * requests be taken (running). 0, -EINVAL (driver's fault), -ENOMEM.
  */
 int virtq_start(struct virtq *, const struct mem *, bool event_idx, bool indirect) must_check;
 /* Frees the slots and returns every field the driver or virtq_start() set to its value at power-on. inflight is 0. */
@@ -78,7 +79,11 @@ void virtq_reset(struct virtq *);
  * chain, sum over 4 GiB): the caller reports virtio_broken() and stops popping.
  */
 int virtq_pop(struct virtq *, struct chain **c) must_check;
-/* The request is done, written bytes of its writable part were filled (2.7.8). Publishes nothing by itself. */
+/*
+ * The request is done, written bytes of its writable part were filled (2.7.8). Does not interrupt and publishes only
+ * now and then, so that a driver that polls is not kept waiting by a long batch: virtq_notify() must follow. After
+ * the queue was stopped the ring is left alone.
+ */
 void virtq_push(struct chain *, uint32_t written);
 /* Publish what was pushed, and interrupt if the driver wants it (2.7.7, 2.7.10). Call at the end of a batch. */
 void virtq_notify(struct virtq *);

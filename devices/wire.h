@@ -9,8 +9,9 @@
 #include "share.h"
 
 /*
- * A NUL-terminated string of at most cap - 1 bytes that ends inside the next left bytes of the cursor; moves past the
- * NUL. Length without NUL, or -EINVAL (no NUL), -ENAMETOOLONG. buf is always terminated.
+ * A NUL-terminated string of at most cap - 1 bytes that ends inside the next left bytes of the
+ * cursor; moves past the NUL. Length without NUL, or -EINVAL (no NUL), -ENAMETOOLONG. buf is always
+ * terminated.
  */
 int wire_cstr(struct cursor *, char *buf, size_t cap) must_check;
 /* The same, as a checked name: -EINVAL, -ENAMETOOLONG. */

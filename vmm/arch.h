@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * arch.h - what an architecture has to provide; x86.c (with acpi.c and mptable.c) is one.
+ * arch.h - what an architecture has to provide; x86*.c with acpi.c and mptable.c is one.
  *
  *   x86_64 guest-physical map
  *   0x00000000_00007000  boot_params ("zero page")        0x00000000_00006000  PVH start info, module, memory map
  *   0x00000000_00009000  page tables (identity, 4 GiB)    0x00000000_00020000  command line
- *   0x00000000_0009fc00  EBDA: MP table                   0x00000000_000e0000  RSDP and ACPI tables (reserved)
+ *   0x00000000_000e0000  ACPI tables, RSDP first          0x00000000_000f0000  MP table, its floating pointer first
  *   0x00000000_00100000  kernel                           ..0xc0000000         RAM, initrd at its top
  *   0x00000000_c0000000  32-bit PCI window (512 MiB)      0x00000000_e0000000  ECAM of bus 0 (1 MiB)
  *   0x00000000_f0000000  virtio-mmio windows, 4 KiB each  0x00000000_fec00000  IOAPIC   0xfee00000 LAPIC

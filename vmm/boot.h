@@ -21,7 +21,7 @@ struct boot_files {
 };
 
 /*
- * Loads and fills *out (entry, addresses, setup header, command line; has_* are left to the caller). Errors are one
+ * Loads and fills *out (entry, addresses, setup header, command line). RAM must be zero as made. Errors are one
  * logged line with object and remedy: -ENOEXEC image not understood or truncated, -ENOMEM does not fit (says how much
  * RAM is needed), -E2BIG command line longer than the image's cmdline_size, -EIO read failed.
  */

@@ -26,6 +26,10 @@ struct irq {
 };
 #define IRQ_INIT ((struct irq){.fd = -1})
 
+/* Part of making and freeing a vm (vm.c): sets vm->irqs. -ENOMEM (logged). */
+int irq_table_create(struct vm *) must_check;
+void irq_table_destroy(struct vm *);
+
 /* Edge-triggered pin. 0 or -errno. */
 int irq_edge_init(struct irq *, struct vm *, uint32_t gsi) must_check;
 /* Level-triggered pin (PCI INTx): use irq_set_level(). 0 or -errno. */
@@ -37,9 +41,12 @@ int irq_msi_route(struct irq *, uint64_t address, uint32_t data) must_check;
 /* Frees descriptor and route; fine on IRQ_INIT. */
 void irq_fini(struct irq *);
 
-/* Edge and MSI. Any thread, no lock. */
+/* Edge and MSI; an MSI without a route is dropped. Any thread, no lock. */
 void irq_raise(const struct irq *);
-/* Level: asserted or not. Any thread; ioctl(KVM_IRQ_LINE), which the caller's filter must allow (irq_syscalls). */
+/*
+ * Level: asserted or not; one owner per pin. Any thread; ioctl(KVM_IRQ_LINE), which the caller's filter must allow
+ * (irq_syscalls). Without KVM the eventfd is readable as long as the level is high.
+ */
 void irq_set_level(const struct irq *, bool high);
 
 struct syscalls;

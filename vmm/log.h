@@ -39,10 +39,11 @@ struct log_limit {
 	int64_t second;
 	unsigned lines, left_out;
 };
-bool log_limit_ok(struct log_limit *);
+/* For the macro: may a line of this level be written now? False, and not counted, if the level is not shown. */
+bool log_limit_ok(struct log_limit *, enum log_level);
 #define log_limited(limit, level, ...)                                                             \
 	do {                                                                                       \
-		if (log_limit_ok(limit))                                                           \
+		if (log_limit_ok(limit, level))                                                    \
 			log_at(level, __VA_ARGS__);                                                \
 	} while (0)
 

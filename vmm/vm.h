@@ -51,6 +51,7 @@ struct vm {
 	struct bus mmio, pio;
 
 	unsigned ncpus;
+	const char *cpu_mask; /* see vm_params */
 
 	struct vm_platform platform[VM_PLATFORM_MAX];
 	unsigned nplatform;
@@ -62,7 +63,7 @@ struct vm {
 	struct irq_table *irqs;
 
 	int end_fd; /* eventfd: readable once the machine has ended */
-	int end;    /* enum vm_end; atomic */
+	int end;    /* enum vm_end; atomic; negative while end_detail is being written */
 	char end_detail[128];
 };
 
@@ -70,6 +71,11 @@ struct vm_params {
 	uint64_t mem_size;
 	enum mem_pages pages;
 	unsigned ncpus;
+	/*
+	 * CPU features to hide from the guest, as /proc/cpuinfo names them, separated by commas; NULL: none. Borrowed
+	 * until vcpus_create() has returned, which refuses names it does not know.
+	 */
+	const char *cpu_mask;
 };
 
 /* 0 or -errno; every failure is logged with its remedy (no /dev/kvm, no right to open it, module not loaded). */
@@ -90,7 +96,10 @@ int vm_platform_add(struct vm *, const struct vm_platform *) must_check;
 /* A window of len bytes (4 KiB aligned) below 4 GiB for a platform device. -ENOSPC. */
 int vm_mmio_alloc(struct vm *, uint64_t len, uint64_t *base) must_check;
 
-/* Ends the machine. Any thread; only the first call counts. detail (may be NULL) is copied. Never blocks. */
+/*
+ * Ends the machine. Any thread; only the first call counts. detail (may be NULL) is copied before vm_get_end() changes
+ * and end_fd becomes readable. Never blocks.
+ */
 void vm_set_end(struct vm *, enum vm_end, const char *detail);
 enum vm_end vm_get_end(const struct vm *);
 const char *vm_end_name(enum vm_end);

@@ -1,0 +1,117 @@
+# wherry: `make try` shows it working, `make check` tests all of it. V=1 shows commands, DEBUG=1 builds for a debugger.
+CC	?= gcc
+ifeq ($(origin CC),default)
+CC	= gcc
+endif
+O	?= build/$(if $(DEBUG),debug,release)
+PKGS	:= libseccomp liburing json-c
+WARN	:= -Wall -Wextra -Wshadow -Wundef -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings \
+	   -Wformat=2 -Wimplicit-fallthrough -Wconversion -Wno-sign-conversion -Werror
+ISGCC	:= $(if $(findstring clang,$(CC)),,1)
+HARDEN	:= -D_FORTIFY_SOURCE=3 -fstack-protector-strong -fstack-clash-protection -fcf-protection -fPIE \
+	   $(if $(ISGCC),-ftrivial-auto-var-init=zero)
+OPT	:= $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover=all,$(if $(DEBUG),-Og,-O2 $(HARDEN)))
+CFLAGS	?= -g
+ALLFLAGS = -std=gnu17 -D_GNU_SOURCE -I$(O) $(WARN) $(if $(ISGCC),,-Wconditional-uninitialized) $(OPT) $(CFLAGS)
+LDFLAGS	+= $(if $(SAN),-fsanitize=$(SAN),-pie -Wl,-z,relro,-z,now)
+LDLIBS	= $(shell pkg-config --libs $(PKGS)) -lpthread
+
+SRC	:= $(wildcard vmm/*.c devices/*.c cmd/*.c)
+OBJ	:= $(SRC:%.c=$(O)/%.o)
+LIBOBJ	:= $(filter-out $(O)/cmd/main.o,$(OBJ))
+UNIT	:= $(patsubst tests/%.c,%,$(wildcard tests/t_*.c))
+FUZZ	:= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+SHELL_FILES := $(wildcard tests/*.sh tests/lab/* tests/guest/* guest/init .ci/run)
+Q	:= $(if $(V),,@)
+
+wherry: $(O)/wherry
+	$(Q)cp -f $< $@
+
+$(O)/wherry: $(OBJ)
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(O)/%.o: %.c $(O)/syscall_names.h Makefile
+	@echo "  CC    $<"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -c -o $@ $<
+
+# The names of this architecture's system calls, for the line that a violated filter leaves behind.
+$(O)/syscall_names.h:
+	@mkdir -p $(@D)
+	$(Q)echo '#include <sys/syscall.h>' | $(CC) -E -dM -xc - | \
+		sed -n 's/^#define __NR_\([a-z0-9_]*\) \([0-9]*\)$$/[\2] = "\1",/p' > $@.tmp && mv $@.tmp $@
+
+$(O)/libwherry.a: $(LIBOBJ)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(UNIT:%=$(O)/tests/%): $(O)/tests/%: $(O)/tests/%.o $(O)/tests/fakeguest.o $(O)/libwherry.a
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+# ---- the two commands of the README -------------------------------------------------------------
+
+# Boots Debian's kernel with a host directory and a disk inside.
+try: deps
+	$(Q)$(MAKE) --no-print-directory wherry
+	$(Q)tests/try.sh
+
+# Every level there is; closes with "N passed, N failed, N skipped".
+check: deps
+	$(Q)tests/check.sh
+
+# ---- levels and tools ---------------------------------------------------------------------------
+
+deps:
+	$(Q)tests/deps.sh
+
+unit-programs: $(UNIT:%=$(O)/tests/%)
+check-unit: unit-programs
+	$(Q)tests/run.sh $(UNIT:%=$(O)/tests/%)
+check-san:
+	$(Q)$(MAKE) --no-print-directory O=build/asan SAN=address,undefined unit-programs
+	$(Q)$(MAKE) --no-print-directory O=build/tsan SAN=thread $(TSAN_UNIT:%=build/tsan/tests/%)
+	$(Q)WHERRY_SECCOMP=off tests/run.sh $(UNIT:%=build/asan/tests/%) $(TSAN_UNIT:%=build/tsan/tests/%)
+# Threads meet in these; the others have one.
+TSAN_UNIT := t_bus t_log t_loop t_virtio t_blk t_serial
+check-kvm: wherry payload
+	$(Q)tests/run.sh tests/check-kvm.sh
+check-guest: wherry
+	$(Q)tests/run.sh tests/check-guest.sh
+payload:
+	$(Q)$(MAKE) --no-print-directory -C guest/payload O=$(abspath build/payload)
+bench: wherry payload
+	$(Q)tests/bench.sh
+
+fuzz: $(FUZZ:%=build/fuzz/%)
+	$(Q)tests/fuzz.sh $^
+build/fuzz/%: tests/fuzz/%.c tests/fakeguest.c $(wildcard vmm/*.[ch] devices/*.[ch]) $(O)/syscall_names.h
+	@echo "  FUZZ  $@"
+	@mkdir -p $(@D)
+	$(Q)clang -std=gnu17 -D_GNU_SOURCE -I$(O) -g -O1 -fsanitize=fuzzer,address,undefined -o $@ \
+		$< tests/fakeguest.c $(wildcard vmm/*.c devices/*.c) $(LDLIBS)
+
+# The arrows of ARCHITECTURE.md, proven by grep.
+layers:
+	$(Q)tests/layers.sh
+format:
+	$(Q)clang-format -i $(wildcard */*.[ch] tests/fuzz/*.[ch] guest/payload/*.[ch])
+format-check:
+	$(Q)clang-format --dry-run -Werror $(wildcard */*.[ch] tests/fuzz/*.[ch] guest/payload/*.[ch])
+tidy:
+	$(Q)clang-tidy --quiet --warnings-as-errors='*' --checks='-*,bugprone-*,clang-analyzer-*,-bugprone-easily-swappable-parameters,-bugprone-reserved-identifier,-bugprone-macro-parentheses,-bugprone-narrowing-conversions,-bugprone-assignment-in-if-condition,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling' \
+		$(SRC) -- -std=gnu17 -D_GNU_SOURCE -I$(O)
+	$(Q)cppcheck --quiet --error-exitcode=1 --inline-suppr --enable=warning,portability --suppress=missingInclude -I$(O) $(SRC)
+both-compilers:
+	$(Q)$(MAKE) --no-print-directory CC=clang O=build/clang build/clang/wherry
+	$(Q)$(MAKE) --no-print-directory CC=gcc O=build/release build/release/wherry
+
+clean:
+	rm -rf build/release build/debug build/asan build/tsan build/clang build/fuzz build/payload wherry
+distclean:
+	rm -rf build wherry
+
+.PHONY: try check deps unit-programs check-unit check-san check-kvm check-guest payload bench fuzz layers format \
+	format-check tidy both-compilers clean distclean
+.SECONDARY:
+-include $(OBJ:.o=.d) $(UNIT:%=$(O)/tests/%.d) $(O)/tests/fakeguest.d

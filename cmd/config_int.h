@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * config_int.h - between config.c (the model) and config_json.c (its file).
+ */
+#ifndef CMD_CONFIG_INT_H
+#define CMD_CONFIG_INT_H
+
+#include "config.h"
+
+/* A section that is one struct inside struct config. */
+struct config_fixed {
+	const char *key, *help;
+	size_t offset;
+	struct opt_table table;
+};
+extern const struct config_fixed config_fixed[];
+extern const unsigned config_nfixed;
+
+static inline void *config_fixed_of(const struct config *c, unsigned i)
+{
+	return (char *)c + config_fixed[i].offset;
+}
+
+/* The struct of a new device with its defaults, or, for a type that is one per machine, of the one there is. */
+int config_add_device(struct config *, const struct device_type *, void **cfg) must_check;
+
+#endif

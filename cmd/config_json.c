@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * config_json.c - the model's file: Firecracker's --config-file JSON plus our own keys.
+ *
+ * json-c parses; json_index.c says where things stand. Each fault is one line:
+ *   FILE:LINE:COLUMN: drives[0].is_read_only: must be true or false
+ * Values go through the option tables only. An absent thing may be written null, {} or [].
+ */
+#include "config.h"
+#include "config_int.h"
+#include "json_index.h"
+#include "../vmm/log.h"
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <sys/stat.h>
+
+#define FILE_MAX  MIB(1)
+#define DEPTH_MAX 32
+#define PATH_LEN  512
+
+/* Sections of Firecracker's file that are not built. Present with a value, they are refused with the reason. */
+static const struct {
+	const char *key, *why;
+} later[] = {
+	{"network-interfaces", "virtio-net is not built yet"},
+	{"vsock", "virtio-vsock is not built yet"},
+	{"balloon", "virtio-balloon is not built yet"},
+	{"pmem", "virtio-pmem is not built yet"},
+	{"memory-hotplug", "memory hotplug is not built"},
+	{"mmds-config", "the metadata service is not built yet"},
+	{"cpu-config", "CPU templates are not built; see machine-config.cpu_mask"},
+	{"logger", "log files are not built yet: messages go to standard error"},
+	{"metrics", "metrics are not built yet"},
+	{"p9", "virtio-9p is not built yet: use fs"},
+	{"console", "virtio-console is not built yet: the console is the serial port"},
+};
+
+struct reader {
+	struct config *config;
+	const char *file;
+	struct json_index index;
+};
+
+static int fault(const struct reader *rd, const char *path, const char *what)
+{
+	struct json_place at = json_index_find(&rd->index, path);
+
+	log_err("%s:%u:%u: %s: %s", rd->file, at.line, at.column, path, what);
+	return -EINVAL;
+}
+
+static bool is_absent(struct json_object *v)
+{
+	return !v || (json_object_is_type(v, json_type_array) && !json_object_array_length(v)) ||
+	       (json_object_is_type(v, json_type_object) && !json_object_object_length(v));
+}
+
+static int read_object(struct reader *, const struct opt_table *, void *obj, struct json_object *, const char *path);
+
+static int wrong_type(const struct reader *rd, const char *path, const struct opt *o)
+{
+	char accepts[OPT_ERR_MAX], what[OPT_ERR_MAX + 16];
+
+	opt_accepts(o, accepts, sizeof(accepts));
+	snprintf(what, sizeof(what), "must be %s", accepts);
+	return fault(rd, path, what);
+}
+
+static int read_scalar(struct reader *rd, const struct opt *o, void *obj, struct json_object *v, const char *path)
+{
+	enum json_type type = json_object_get_type(v);
+	char err[OPT_ERR_MAX] = "";
+	int r;
+
+	if (o->kind == OPT_BOOL && type == json_type_boolean)
+		r = opt_set_bool(o, obj, json_object_get_boolean(v), err);
+	else if ((o->kind == OPT_U32 || o->kind == OPT_U64) && type == json_type_int)
+		r = opt_set_int(o, obj, json_object_get_int64(v), err);
+	else if ((o->kind == OPT_STR || o->kind == OPT_ENUM) && type == json_type_string)
+		r = opt_set_str(o, obj, json_object_get_string(v), (size_t)json_object_get_string_len(v), err);
+	else
+		return wrong_type(rd, path, o);
+	return r ? fault(rd, path, err) : 0;
+}
+
+static int read_key(struct reader *rd, const struct opt_table *t, void *obj, const char *key, struct json_object *v,
+		    const char *path)
+{
+	const struct opt *o = opt_find(t, key, strlen(key));
+
+	if (!o) {
+		char what[600] = "unknown key; known here:";
+
+		for (unsigned i = 0; i < t->n; i++)
+			snprintf(what + strlen(what), sizeof(what) - strlen(what), "%s %s", i ? "," : "",
+				 t->opts[i].key);
+		return fault(rd, path, what);
+	}
+	if (!v || o->kind == OPT_IGNORE)
+		return 0;
+	if (o->kind == OPT_LATER)
+		return is_absent(v) ? 0 : fault(rd, path, o->help);
+	if (o->kind != OPT_OBJECT)
+		return read_scalar(rd, o, obj, v, path);
+	if (!json_object_is_type(v, json_type_object))
+		return fault(rd, path, "must be an object");
+	return read_object(rd, o->sub, (char *)obj + o->offset, v, path);
+}
+
+static int read_object(struct reader *rd, const struct opt_table *t, void *obj, struct json_object *v, const char *path)
+{
+	char sub[PATH_LEN];
+
+	json_object_object_foreach(v, key, val)
+	{
+		int r;
+
+		snprintf(sub, sizeof(sub), "%s.%s", path, key);
+		r = read_key(rd, t, obj, key, val, sub);
+		if (r)
+			return r;
+	}
+	for (unsigned i = 0; i < t->n; i++) {
+		struct json_object *there = NULL;
+
+		if (!t->opts[i].required)
+			continue;
+		json_object_object_get_ex(v, t->opts[i].key, &there);
+		if (!there) {
+			snprintf(sub, sizeof(sub), "\"%s\" is missing (%s)", t->opts[i].key, t->opts[i].help);
+			return fault(rd, path, sub);
+		}
+	}
+	return 0;
+}
+
+static int read_device(struct reader *rd, const struct device_type *type, struct json_object *v, const char *path)
+{
+	void *cfg;
+	int r;
+
+	if (!json_object_is_type(v, json_type_object))
+		return fault(rd, path, "must be an object");
+	r = config_add_device(rd->config, type, &cfg);
+	return r ? r : read_object(rd, &type->opts, cfg, v, path);
+}
+
+static int read_devices(struct reader *rd, const struct device_type *type, struct json_object *v)
+{
+	char path[PATH_LEN];
+
+	if (!type->many)
+		return v ? read_device(rd, type, v, type->section) : 0;
+	if (!v)
+		return 0;
+	if (!json_object_is_type(v, json_type_array))
+		return fault(rd, type->section, "must be an array of objects");
+	for (size_t i = 0; i < json_object_array_length(v); i++) {
+		int r;
+
+		snprintf(path, sizeof(path), "%s[%zu]", type->section, i);
+		r = read_device(rd, type, json_object_array_get_idx(v, i), path);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+static int unknown_section(struct reader *rd, const char *key, struct json_object *v)
+{
+	char what[600] = "unknown section; known:";
+
+	for (unsigned i = 0; i < ARRAY_LEN(later); i++)
+		if (!strcmp(key, later[i].key))
+			return is_absent(v) ? 0 : fault(rd, key, later[i].why);
+	for (unsigned i = 0; i < config_nfixed; i++)
+		snprintf(what + strlen(what), sizeof(what) - strlen(what), "%s %s", i ? "," : "", config_fixed[i].key);
+	for (unsigned i = 0; device_types[i]; i++)
+		snprintf(what + strlen(what), sizeof(what) - strlen(what), ", %s", device_types[i]->section);
+	return fault(rd, key, what);
+}
+
+static int read_section(struct reader *rd, const char *key, struct json_object *v)
+{
+	for (unsigned i = 0; i < config_nfixed; i++) {
+		if (strcmp(key, config_fixed[i].key))
+			continue;
+		if (!v)
+			return 0;
+		if (!json_object_is_type(v, json_type_object))
+			return fault(rd, key, "must be an object");
+		return read_object(rd, &config_fixed[i].table, config_fixed_of(rd->config, i), v, key);
+	}
+	for (unsigned i = 0; device_types[i]; i++)
+		if (!strcmp(key, device_types[i]->section))
+			return read_devices(rd, device_types[i], v);
+	return unknown_section(rd, key, v);
+}
+
+static int read_text(struct reader *rd, const char *text, size_t len)
+{
+	struct json_tokener *tok = json_tokener_new_ex(DEPTH_MAX);
+	struct json_object *root = NULL;
+	int r = -ENOMEM;
+
+	if (!tok)
+		return r;
+	json_tokener_set_flags(tok, JSON_TOKENER_VALIDATE_UTF8);
+	root = json_tokener_parse_ex(tok, text, (int)len + 1); /* the NUL tells it that the text ends */
+	if (json_tokener_get_error(tok) != json_tokener_success || !json_object_is_type(root, json_type_object)) {
+		unsigned line, column;
+
+		json_offset_place(text, MIN(json_tokener_get_parse_end(tok), len), &line, &column);
+		log_err("%s:%u:%u: not a JSON object: %s", rd->file, line, column,
+			json_tokener_error_desc(json_tokener_get_error(tok)));
+		r = -EINVAL;
+		goto out;
+	}
+	r = json_index_build(&rd->index, text, len);
+	if (r)
+		goto out;
+	if (rd->index.twice) {
+		r = fault(rd, rd->index.twice, "is there twice");
+		goto out;
+	}
+	json_object_object_foreach(root, key, val)
+	{
+		r = read_section(rd, key, val);
+		if (r)
+			break;
+	}
+out:
+	json_object_put(root);
+	json_tokener_free(tok);
+	json_index_free(&rd->index);
+	return r;
+}
+
+static int read_file(const char *path, char **text, size_t *len)
+{
+	auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
+	auto_free char *buf = NULL;
+	struct stat st;
+	size_t n = 0;
+	ssize_t r;
+
+	if (fd < 0 || fstat(fd, &st)) {
+		log_err("%s: %m", path);
+		return -errno;
+	}
+	if (S_ISDIR(st.st_mode)) {
+		log_err("%s: is a directory: name a JSON file", path);
+		return -EISDIR;
+	}
+	buf = malloc(FILE_MAX + 1);
+	if (!buf)
+		return -ENOMEM;
+	while (n < FILE_MAX && (r = read(fd, buf + n, FILE_MAX - n)) != 0) {
+		if (r < 0) {
+			log_err("%s: %m", path);
+			return -errno;
+		}
+		n += (size_t)r;
+	}
+	if (n == FILE_MAX) {
+		log_err("%s: larger than 1 MiB: not a machine's configuration", path);
+		return -EFBIG;
+	}
+	buf[n] = 0;
+	*len = n;
+	*text = take_ptr(&buf);
+	return 0;
+}
+
+int config_load(struct config *c, const char *path)
+{
+	struct reader rd = {.config = c, .file = path};
+	auto_free char *text = NULL;
+	size_t len = 0;
+	int r = read_file(path, &text, &len);
+
+	return r ? r : read_text(&rd, text, len);
+}
+
+/* ---- printing ---- */
+
+static void print_object(FILE *f, const struct opt_table *t, const void *obj, const char *indent)
+{
+	const char *sep = "";
+
+	fprintf(f, "{");
+	for (unsigned i = 0; i < t->n; i++) {
+		const struct opt *o = &t->opts[i];
+		char buf[9000], deeper[64];
+
+		if (o->kind == OPT_LATER || o->kind == OPT_IGNORE)
+			continue;
+		if (o->kind == OPT_STR && !*(char *const *)((const char *)obj + o->offset))
+			continue;
+		fprintf(f, "%s\n%s  \"%s\": ", sep, indent, o->key);
+		sep = ",";
+		if (o->kind == OPT_OBJECT) {
+			snprintf(deeper, sizeof(deeper), "%s  ", indent);
+			print_object(f, o->sub, (const char *)obj + o->offset, deeper);
+			continue;
+		}
+		opt_text(o, obj, buf, sizeof(buf));
+		fprintf(f, "%s", buf);
+	}
+	fprintf(f, "\n%s}", indent);
+}
+
+static void print_section(const struct config *c, const struct device_type *type, FILE *f)
+{
+	const char *sep = type->many ? "[\n    " : "";
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->ndev; i++)
+		n += c->dev[i].type == type;
+	if (!n)
+		return;
+	fprintf(f, ",\n  \"%s\": ", type->section);
+	for (unsigned i = 0; i < c->ndev; i++) {
+		if (c->dev[i].type != type)
+			continue;
+		fprintf(f, "%s", sep);
+		sep = ",\n    ";
+		print_object(f, &type->opts, c->dev[i].cfg, type->many ? "    " : "  ");
+	}
+	fprintf(f, "%s", type->many ? "\n  ]" : "");
+}
+
+void config_print(const struct config *c, FILE *f)
+{
+	for (unsigned i = 0; i < config_nfixed; i++) {
+		fprintf(f, "%s\"%s\": ", i ? ",\n  " : "{\n  ", config_fixed[i].key);
+		print_object(f, &config_fixed[i].table, config_fixed_of(c, i), "  ");
+	}
+	for (unsigned i = 0; device_types[i]; i++)
+		print_section(c, device_types[i], f);
+	fprintf(f, "\n}\n");
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * machine.c - the recipe: from the typed model to a running machine, and back to nothing.
+ *
+ * Read machine_create() and machine_start() from top to bottom: that is the order in which a machine comes to be.
+ * Only this file knows both the vmm/ and the devices/ side.
+ */
+#include "machine.h"
+#include "cmdline.h"
+#include "../devices/pci.h"
+#include "../devices/virtio.h"
+#include "../vmm/boot.h"
+#include "../vmm/log.h"
+#include "../vmm/sandbox.h"
+#include "../vmm/vcpu.h"
+#include <fcntl.h>
+#include <linux/kvm.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+
+struct machine {
+	struct vm *vm;
+	struct pci_host *pci;
+	struct device **dev;
+	unsigned ndev;
+	struct vcpus *vcpus;
+	struct arch_boot boot;
+	int signal_fd;
+};
+
+/* ---- making ---- */
+
+/* Inodes and files of the shares are descriptors: take what the administrator allows (hard case D55). */
+static void raise_limits(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r))
+		return;
+	r.rlim_cur = r.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &r);
+	/* A guest's write past RLIMIT_FSIZE is an error of that request, not a signal that ends us (D61). */
+	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* From here on these signals are read by machine_wait(), whatever thread they were sent to. */
+static int block_signals(struct machine *m)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGQUIT);
+	if (sigprocmask(SIG_BLOCK, &set, NULL))
+		return -errno;
+	m->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return m->signal_fd < 0 ? -errno : 0;
+}
+
+static int open_image(const char *path, const char *what)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0) {
+		log_err("%s %s: %m", what, path);
+		return -errno;
+	}
+	return fd;
+}
+
+static int add_device(struct machine *m, const struct device_type *type, const void *cfg)
+{
+	struct device *d;
+	unsigned index = 0;
+	int r;
+
+	for (unsigned i = 0; i < m->ndev; i++)
+		index += m->dev[i]->type == type;
+	r = type->create(m->vm, cfg, index, &d);
+	if (r)
+		return r;
+	m->dev[m->ndev++] = d;
+	return 0;
+}
+
+/* Platform devices are in every machine: what the file does not name is made from its defaults. */
+static int add_platform(struct machine *m, const struct config *c, const struct device_type *type)
+{
+	auto_free void *cfg = NULL;
+	int r;
+
+	for (unsigned i = 0; i < c->ndev; i++)
+		if (c->dev[i].type == type)
+			return add_device(m, type, c->dev[i].cfg);
+	cfg = calloc(1, MAX(type->opts.size, (size_t)1));
+	if (!cfg)
+		return -ENOMEM;
+	r = opt_defaults(&type->opts, cfg);
+	if (!r)
+		r = add_device(m, type, cfg);
+	opt_fini(&type->opts, cfg);
+	return r;
+}
+
+/* Registry order, and within a type the order given: names and slots follow from it (hard case B15). */
+static int add_devices(struct machine *m, const struct config *c)
+{
+	unsigned ntypes = 0;
+
+	while (device_types[ntypes])
+		ntypes++;
+	m->dev = calloc(c->ndev + ntypes, sizeof(*m->dev));
+	if (!m->dev)
+		return -ENOMEM;
+	for (unsigned t = 0; t < ntypes; t++) {
+		int r = 0;
+
+		if (device_types[t]->class == DEVICE_PLATFORM)
+			r = add_platform(m, c, device_types[t]);
+		for (unsigned i = 0; i < c->ndev && !r; i++)
+			if (c->dev[i].type == device_types[t] && device_types[t]->class != DEVICE_PLATFORM)
+				r = add_device(m, c->dev[i].type, c->dev[i].cfg);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+static struct virtio_dev *virtio_of(struct device *d)
+{
+	return d->type->class == DEVICE_VIRTIO ? container_of(d, struct virtio_dev, base) : NULL;
+}
+
+static int attach_devices(struct machine *m, int transport)
+{
+	if (transport == TRANSPORT_PCI) {
+		int r = pci_host_create(&m->pci, m->vm);
+
+		if (r)
+			return r;
+	}
+	for (unsigned i = 0; i < m->ndev; i++) {
+		struct virtio_dev *v = virtio_of(m->dev[i]);
+		int r = 0;
+
+		if (!v)
+			continue;
+		r = virtio_attach(v, m->vm);
+		if (!r)
+			r = m->pci ? virtio_pci_create(v, m->vm, m->pci) : virtio_mmio_create(v, m->vm);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+static int load_kernel(struct machine *m, const struct config *c, int transport, int kernel, int initrd)
+{
+	char cmdline[sizeof(m->boot.cmdline)];
+	struct boot_files files = {.kernel_fd = kernel,
+				   .initrd_fd = initrd,
+				   .kernel_path = c->boot.kernel_image_path,
+				   .initrd_path = c->boot.initrd_path,
+				   .cmdline = cmdline};
+	int r = cmdline_build(c, m->vm, transport == TRANSPORT_MMIO, cmdline, sizeof(cmdline));
+
+	return r ? r : boot_load(m->vm->mem, &files, &m->boot);
+}
+
+static const enum mem_pages pages_of[] = {
+	[PAGES_TRANSPARENT] = MEM_PAGES_THP, [PAGES_NONE] = MEM_PAGES_SMALL, [PAGES_2M] = MEM_PAGES_HUGETLB_2M};
+
+int machine_create(struct machine **out, const struct config *c)
+{
+	struct vm_params params = {.mem_size = MIB(c->machine.mem_size_mib),
+				   .pages = pages_of[c->machine.huge_pages],
+				   .ncpus = c->machine.vcpu_count,
+				   .cpu_mask = c->machine.cpu_mask};
+	int transport = cmdline_transport(c), r = -ENOMEM;
+	auto_fd kernel = -1;
+	auto_fd initrd = -1;
+	struct machine *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return r;
+	m->signal_fd = -1;
+	raise_limits();
+	r = kernel = open_image(c->boot.kernel_image_path, "kernel");
+	if (r < 0)
+		goto fail;
+	if (c->boot.initrd_path) {
+		r = initrd = open_image(c->boot.initrd_path, "initrd");
+		if (r < 0)
+			goto fail;
+	}
+	r = block_signals(m);
+	if (r)
+		goto fail;
+	r = vm_create(&m->vm, &params);
+	if (r)
+		goto fail;
+	r = add_devices(m, c);
+	if (r)
+		goto fail;
+	r = attach_devices(m, transport);
+	if (r)
+		goto fail;
+	r = load_kernel(m, c, transport, kernel, initrd);
+	if (r)
+		goto fail;
+	r = arch_boot_write(m->vm, &m->boot);
+	if (r)
+		goto fail;
+	r = vcpus_create(&m->vcpus, m->vm, &m->boot);
+	if (r)
+		goto fail;
+	*out = m;
+	return 0;
+fail:
+	machine_destroy(m);
+	return r;
+}
+
+/* ---- running ---- */
+
+#define RULE(name, reason) {.nr = SYS_##name, .why = reason}
+#define IOCTL(request, reason) {.nr = SYS_ioctl, .why = reason, .masked = true, .arg = 1, .mask = UINT32_MAX, .value = request}
+static const struct syscall_rule main_rules[] = {
+	RULE(poll, "waiting for the end of the machine"),
+	RULE(ppoll, "waiting, on systems without poll"),
+	RULE(timerfd_create, "the time limit"),
+	RULE(timerfd_settime, "the time limit"),
+	RULE(tgkill, "kicking vCPUs out of the guest"),
+	RULE(fstat, "stdio at exit"),
+	RULE(newfstatat, "stdio at exit"),
+	RULE(rt_sigaction, "joining threads"),
+	RULE(wait4, "none is left, but exit handlers may ask"),
+	IOCTL(0x5401 /* TCGETS */, "the terminal, given back as it was"),
+	IOCTL(0x5402 /* TCSETS */, "the terminal, given back as it was"),
+	IOCTL(0x5403 /* TCSETSW */, "the terminal, given back as it was"),
+	IOCTL(0x5404 /* TCSETSF */, "the terminal, given back as it was"),
+	IOCTL(KVM_IRQFD, "interrupts are taken apart at the end"),
+	IOCTL(KVM_IOEVENTFD, "doorbells are taken apart at the end"),
+	IOCTL(KVM_SET_GSI_ROUTING, "interrupt routes are taken apart at the end"),
+	IOCTL(KVM_IRQ_LINE, "a pin is lowered at the end"),
+};
+static const struct syscalls main_syscalls = {main_rules, ARRAY_LEN(main_rules)};
+
+int machine_start(struct machine *m)
+{
+	const struct syscalls *sets[] = {&main_syscalls};
+
+	for (unsigned i = 0; i < m->ndev; i++) {
+		struct virtio_dev *v = virtio_of(m->dev[i]);
+		int r = 0;
+
+		if (v)
+			r = virtio_run(v);
+		else if (m->dev[i]->run)
+			r = m->dev[i]->run(m->dev[i]);
+		if (r)
+			return r;
+	}
+	if (vcpus_start(m->vcpus))
+		return -EAGAIN;
+	/* Last: a filter is inherited by threads made after it. */
+	return sandbox_enter("wherry", sets, ARRAY_LEN(sets));
+}
+
+static void read_signal(struct machine *m, struct machine_end *end)
+{
+	struct signalfd_siginfo info;
+
+	if (read(m->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		end->signal = (int)info.ssi_signo;
+		vm_set_end(m->vm, VM_USER, strsignal(end->signal));
+	}
+}
+
+void machine_wait(struct machine *m, unsigned timeout_s, struct machine_end *end)
+{
+	auto_fd timer = timeout_s ? timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC) : -1;
+	struct pollfd p[] = {{.fd = m->vm->end_fd, .events = POLLIN},
+			     {.fd = m->signal_fd, .events = POLLIN},
+			     {.fd = timer, .events = POLLIN}};
+
+	*end = (struct machine_end){0};
+	if (timeout_s)
+		timerfd_settime(timer, 0, &(struct itimerspec){.it_value.tv_sec = timeout_s}, NULL);
+	while (vm_get_end(m->vm) == VM_RUNNING) {
+		if (poll(p, ARRAY_LEN(p), -1) < 0 && errno != EINTR)
+			vm_set_end(m->vm, VM_ERROR, "waiting for the machine failed");
+		if (p[1].revents)
+			read_signal(m, end);
+		if (p[2].revents)
+			vm_set_end(m->vm, VM_TIMEOUT, NULL);
+	}
+	vcpus_stop(m->vcpus);
+	end->why = vm_get_end(m->vm);
+	snprintf(end->detail, sizeof(end->detail), "%s", m->vm->end_detail);
+}
+
+void machine_destroy(struct machine *m)
+{
+	if (!m)
+		return;
+	if (m->vcpus)
+		vcpus_stop(m->vcpus);
+	/* Guest RAM is unmapped only after the last thread that could touch it is gone (hard case C4). */
+	for (unsigned i = m->ndev; i-- > 0;)
+		if (virtio_of(m->dev[i]))
+			virtio_detach(virtio_of(m->dev[i]));
+	for (unsigned i = m->ndev; i-- > 0;)
+		m->dev[i]->destroy(m->dev[i]);
+	free(m->dev);
+	pci_host_destroy(m->pci);
+	vcpus_destroy(m->vcpus);
+	vm_destroy(m->vm);
+	close_fd(&m->signal_fd);
+	free(m);
+}

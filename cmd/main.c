@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * main.c - the verbs. Each is one row here and one file beside this one.
+ */
+#include "flags.h"
+#include "verbs.h"
+#include "../vmm/log.h"
+
+static const struct verb {
+	const char *name, *args, *help;
+	int (*run)(int argc, char **argv);
+} verbs[] = {
+	{"boot", "[CONFIG.json] [-t SECONDS] [-v] [FLAGS]", "run a machine, its console on this terminal", verb_boot},
+	{"check", "[CONFIG.json] [FLAGS]", "print the effective configuration as JSON", verb_check},
+	{"devices", "[SECTION]", "every key of the configuration, with its default", verb_devices},
+	{"doctor", "[--quiet]", "what this host can do, and what to do about the rest", verb_doctor},
+	{"version", "", "the version", verb_version},
+};
+
+static void usage(FILE *f)
+{
+	fprintf(f, "usage: wherry VERB ...\n\n");
+	for (unsigned i = 0; i < ARRAY_LEN(verbs); i++)
+		fprintf(f, "  %-8s %-42s %s\n", verbs[i].name, verbs[i].args, verbs[i].help);
+	fprintf(f, "\nflags of boot and check (a flag adds to the file or changes what it says):\n");
+	flags_help(f);
+	fprintf(f, "\nOn a terminal, Ctrl-A x ends the machine and Ctrl-A a sends a Ctrl-A.\n"
+		   "exit status of boot: 0 powered off or rebooted, 120 guest panic, 121 guest died, 124 time limit,\n"
+		   "125 could not start, 128+N ended by signal N\n");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		usage(stderr);
+		return EXIT_NO_START;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		usage(stdout);
+		return 0;
+	}
+	if (!strcmp(argv[1], "--version"))
+		return verb_version(argc, argv);
+	for (unsigned i = 0; i < ARRAY_LEN(verbs); i++) {
+		if (strcmp(argv[1], verbs[i].name))
+			continue;
+		if (argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h"))) {
+			usage(stdout);
+			return 0;
+		}
+		return verbs[i].run(argc - 1, argv + 1);
+	}
+	log_err("%s: no such verb; `wherry --help` lists them", argv[1]);
+	return EXIT_NO_START;
+}

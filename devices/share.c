@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * share.c - a share from its opening to its end, and the verbs that change names.
+ *
+ * Every name here is one checked component under the descriptor of a directory, and none of these
+ * calls follows a final symbolic link: nothing is resolved, so nothing can lead away. A call that
+ * creates does so as the caller, then finds what it made by a lookup like any other. Read-only is
+ * refused first thing, whatever the guest mounted. Thread: the owner's, but for share_open and
+ * share_close. Calls: log.h, share_inode.c, share_path.c, share_owner.c.
+ */
+#include "share_int.h"
+#include "../vmm/log.h"
+#include <linux/fs.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+/*
+ * Descriptors that the process needs besides: vCPUs, queues, disks, and one that an open holds
+ * before it is counted.
+ */
+#define FD_RESERVE 256
+/* The root, an object, and the object open. */
+#define FD_LEAST 3
+
+int name_check(struct name *out, const char *s, size_t n)
+{
+	if (n == 0 || memchr(s, '/', n) || memchr(s, '\0', n))
+		return -EINVAL;
+	if ((n == 1 && s[0] == '.') || (n == 2 && s[0] == '.' && s[1] == '.'))
+		return -EINVAL;
+	if (n >= sizeof(out->s))
+		return -ENAMETOOLONG;
+	memcpy(out->s, s, n);
+	out->s[n] = '\0';
+	return 0;
+}
+
+/* ---- set-up ---- */
+
+static int budget_init(struct share *s, const char *name, uint32_t wanted)
+{
+	struct rlimit limit;
+
+	s->budget = wanted;
+	if (!wanted) {
+		if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+			return -errno;
+		s->budget = (uint32_t)MIN(limit.rlim_cur, (rlim_t)INT32_MAX);
+		s->budget -= MIN(s->budget / 2, (uint32_t)FD_RESERVE);
+	}
+	if (s->budget >= FD_LEAST)
+		return 0;
+	log_err("%s: fd_budget is %u: give at least %u, or raise ulimit -n", name, s->budget,
+		FD_LEAST);
+	return -EINVAL;
+}
+
+/*
+ * Objects are told apart by mount, so a kernel that does not say which (before 5.8) cannot be used.
+ */
+static int root_init(struct share *s, const char *name, const char *path)
+{
+	auto_fd fd = -1;
+	struct statx st;
+	int err = share_path_root(s, name, path, &fd);
+
+	if (err)
+		return err;
+	err = share_inode_adopt(s, &fd, &s->root, &st);
+	if (!err && !(st.stx_mask & STATX_MNT_ID))
+		err = -ENOSYS;
+	if (err) {
+		errno = -err;
+		log_err("%s: %s: statx tells no mount id, use Linux 5.8 or later: %m", name, path);
+	}
+	return err;
+}
+
+int share_open(struct share **out, const char *name, const struct share_config *cfg)
+{
+	struct share *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s) {
+		log_err("%s: out of memory", name);
+		return -ENOMEM;
+	}
+	s->proc = -1;
+	s->readonly = cfg->readonly;
+	map_init(&s->inodes, sizeof(struct inode_key));
+	map_init(&s->places, 2 * sizeof(uint64_t));
+	err = share_owner_init(s, name, cfg->owner);
+	if (err)
+		goto fail;
+	err = budget_init(s, name, cfg->fd_budget);
+	if (err)
+		goto fail;
+	err = share_path_init(s, name);
+	if (err)
+		goto fail;
+	err = root_init(s, name, cfg->path);
+	if (err)
+		goto fail;
+	*out = s;
+	return 0;
+fail:
+	share_close(s);
+	return err;
+}
+
+void share_close(struct share *s)
+{
+	if (!s)
+		return;
+	share_file_close_all(s);
+	share_inode_free_all(s);
+	close_fd(&s->proc);
+	free(s);
+}
+
+/* ---- creating ---- */
+
+/* mkdir, symlink and mknod differ in the call alone: a target is a link's, else the mode says. */
+struct node {
+	mode_t mode;
+	dev_t rdev;
+	const char *target;
+};
+
+static int node_make(struct share_inode *dir, const struct name *name, const struct node *node,
+		     const struct cred *cred)
+{
+	auto_owner scope = {0};
+	int fd = share_inode_fd(dir), err;
+
+	if (fd < 0)
+		return fd;
+	err = share_owner_enter(&scope, dir->share, cred, true);
+	if (err)
+		return err;
+	if (node->target)
+		err = symlinkat(node->target, fd, name->s);
+	else if (S_ISDIR(node->mode))
+		err = mkdirat(fd, name->s, node->mode & 07777);
+	else
+		err = mknodat(fd, name->s, node->mode, node->rdev);
+	return err < 0 ? -errno : 0;
+}
+
+/*
+ * The descriptor for the new object is sought before it is made: an error then means that nothing
+ * was changed.
+ */
+static int node_create(struct share_inode *dir, const struct name *name, const struct node *node,
+		       const struct cred *cred, struct share_inode **out, struct statx *st)
+{
+	int err;
+
+	if (dir->share->readonly)
+		return -EROFS;
+	err = share_reserve(dir->share, 1);
+	if (err)
+		return err;
+	err = node_make(dir, name, node, cred);
+	return err ? err : share_lookup(dir, name, out, st);
+}
+
+int share_mknod(struct share_inode *dir, const struct name *name, mode_t mode, dev_t rdev,
+		const struct cred *cred, struct share_inode **out, struct statx *st)
+{
+	const struct node node = {.mode = mode, .rdev = rdev};
+
+	if (S_ISDIR(mode) || S_ISLNK(mode))
+		return -EINVAL;
+	return node_create(dir, name, &node, cred, out, st);
+}
+
+int share_mkdir(struct share_inode *dir, const struct name *name, mode_t mode,
+		const struct cred *cred, struct share_inode **out, struct statx *st)
+{
+	const struct node node = {.mode = (mode & 07777) | S_IFDIR};
+
+	return node_create(dir, name, &node, cred, out, st);
+}
+
+int share_symlink(struct share_inode *dir, const struct name *name, const char *target,
+		  const struct cred *cred, struct share_inode **out, struct statx *st)
+{
+	const struct node node = {.target = target};
+
+	return node_create(dir, name, &node, cred, out, st);
+}
+
+/* ---- other names for what is there ---- */
+
+/*
+ * Through procfs: linking an empty name under the descriptor needs a capability. The link leads to
+ * the object itself, also if that is a symbolic link.
+ */
+int share_link(struct share_inode *inode, struct share_inode *dir, const struct name *name,
+	       struct statx *st)
+{
+	struct share *s = dir->share;
+	int from = share_inode_fd(inode), to = share_inode_fd(dir);
+
+	if (s->readonly)
+		return -EROFS;
+	if (from < 0 || to < 0)
+		return from < 0 ? from : to;
+	if (linkat(s->proc, share_path_fd_name(from).s, to, name->s, AT_SYMLINK_FOLLOW) < 0)
+		return -errno;
+	return share_getattr(inode, NULL, st);
+}
+
+int share_unlink(struct share_inode *dir, const struct name *name, int flags)
+{
+	int fd = share_inode_fd(dir);
+
+	if (dir->share->readonly)
+		return -EROFS;
+	if (flags & ~AT_REMOVEDIR)
+		return -EINVAL;
+	if (fd < 0)
+		return fd;
+	return unlinkat(fd, name->s, flags) < 0 ? -errno : 0;
+}
+
+int share_rename(struct share_inode *dir, const struct name *name, struct share_inode *newdir,
+		 const struct name *newname, unsigned flags)
+{
+	int from = share_inode_fd(dir), to = share_inode_fd(newdir);
+
+	if (dir->share->readonly)
+		return -EROFS;
+	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT))
+		return -EINVAL;
+	if (from < 0 || to < 0)
+		return from < 0 ? from : to;
+	/*
+	 * By number: libc may turn it into another call when no flag is set, which the thread's
+	 * filter lacks.
+	 */
+	if (syscall(SYS_renameat2, from, name->s, to, newname->s, flags) < 0)
+		return -errno;
+	return 0;
+}

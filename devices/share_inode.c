@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * share_inode.c - the table of objects the guest knows, and what can be asked of and done to an
+ * object without a name.
+ *
+ * One entry per object, keyed by mount, device and inode number, holding an O_PATH descriptor: that
+ * pins the host's inode, so the key cannot come to mean another file, and everything here goes
+ * through it, never through a name, so that it works on what was unlinked or replaced. Descriptors
+ * are counted against the share's budget. Thread: the owner's; found-or-inserted and
+ * dropped-at-zero cannot overlap. Calls: map.h, share_path.c, share_owner.c. Spec: statx(2),
+ * proc_pid_fd(5).
+ */
+#include "share_int.h"
+#include <assert.h>
+#include <sys/sysmacros.h>
+
+/*
+ * ---- the number shown ---- on the root's mount and device     the host's inode number elsewhere
+ * 0 | index of (mount, device), 15 bits | inode number, 48 bits what does not fit there
+ * 1 | 63 bits mixed from mount, device and inode number The first two never meet as long as the
+ * root's file system numbers below 2^48, as all that number in sequence do; for those that hash to
+ * 64 bits, and for the third line, two files meet with the odds of two random 63-bit numbers. An
+ * index is kept as long as the share, so a number stays what it was after the guest forgot the
+ * object.
+ */
+
+#define INO_BITS   48
+#define PLACES_MAX 0x7fff
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15ull;
+	h ^= h >> 32;
+	h *= 0xd6e8feb86659fd93ull;
+	return h ^ h >> 29;
+}
+
+/* 0 in *index: there are too many. */
+static int place_index(struct share *s, const struct inode_key *key, uint64_t *index)
+{
+	const uint64_t place[2] = {key->mnt, key->dev};
+	uintptr_t found = (uintptr_t)map_get(&s->places, place);
+	int err;
+
+	if (!found && s->places.used < PLACES_MAX) {
+		found = s->places.used + 1;
+		err = map_put(&s->places, place, (void *)found);
+		if (err)
+			return err;
+	}
+	*index = found;
+	return 0;
+}
+
+int share_inode_number(struct share *s, const struct inode_key *key, uint64_t *ino)
+{
+	const struct inode_key *root = s->root ? &s->root->key : key;
+	uint64_t index = 0;
+	int err;
+
+	if (key->mnt == root->mnt && key->dev == root->dev && key->ino) {
+		*ino = key->ino;
+		return 0;
+	}
+	err = place_index(s, key, &index);
+	if (err)
+		return err;
+	if (index && key->ino && key->ino >> INO_BITS == 0)
+		*ino = index << INO_BITS | key->ino;
+	else
+		*ino = mix(mix(mix(0, key->mnt), key->dev), key->ino) | 1ull << 63;
+	return 0;
+}
+
+/* ---- the table ---- */
+
+struct inode_key share_inode_key(const struct statx *st)
+{
+	return (struct inode_key){
+		.mnt = st->stx_mnt_id,
+		.dev = makedev(st->stx_dev_major, st->stx_dev_minor),
+		.ino = st->stx_ino,
+	};
+}
+
+int share_inode_statx(int fd, const char *name, struct statx *st)
+{
+	const unsigned want = STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID;
+
+	if (statx(fd, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, want, st) < 0)
+		return -errno;
+	return 0;
+}
+
+int share_inode_fd(struct share_inode *inode)
+{
+	return inode->fd;
+}
+
+int share_reserve(const struct share *s, unsigned n)
+{
+	return s->inodes.used + s->nfiles + n > s->budget ? -ENFILE : 0;
+}
+
+static void inode_free(struct share_inode *inode)
+{
+	close_fd(&inode->fd);
+	free(inode);
+}
+
+static int inode_insert(struct share *s, const struct statx *st, struct share_inode **out)
+{
+	struct share_inode *inode;
+	int err = share_reserve(s, 1);
+
+	if (err)
+		return err;
+	inode = calloc(1, sizeof(*inode));
+	if (!inode)
+		return -ENOMEM;
+	inode->share = s;
+	inode->key = share_inode_key(st);
+	inode->type = st->stx_mode & S_IFMT;
+	inode->refs = 1;
+	inode->fd = -1;
+	err = share_inode_number(s, &inode->key, &inode->ino);
+	if (!err)
+		err = map_put(&s->inodes, &inode->key, inode);
+	if (err) {
+		inode_free(inode);
+		return err;
+	}
+	*out = inode;
+	return 0;
+}
+
+static void show(const struct share_inode *inode, struct statx *st)
+{
+	st->stx_ino = inode->ino;
+	share_owner_show(inode->share, st);
+}
+
+/*
+ * What was opened is asked, not what the name means by now. The budget is met only after that, so
+ * that an object that is known already is found also when no descriptor is left.
+ */
+int share_inode_adopt(struct share *s, int *fd, struct share_inode **out, struct statx *st)
+{
+	struct share_inode *inode;
+	struct inode_key key;
+	struct statx host;
+	int err = share_inode_statx(*fd, "", &host);
+
+	if (err)
+		return err;
+	key = share_inode_key(&host);
+	inode = map_get(&s->inodes, &key);
+	if (inode) {
+		inode->refs++;
+		close_fd(fd);
+	} else {
+		err = inode_insert(s, &host, &inode);
+		if (err)
+			return err;
+		inode->fd = take_fd(fd);
+	}
+	show(inode, &host);
+	*st = host;
+	*out = inode;
+	return 0;
+}
+
+struct share_inode *share_get(struct share_inode *inode)
+{
+	inode->refs++;
+	return inode;
+}
+
+void share_put(struct share_inode *inode)
+{
+	assert(inode->refs);
+	if (--inode->refs)
+		return;
+	map_del(&inode->share->inodes, &inode->key);
+	inode_free(inode);
+}
+
+void share_inode_free_all(struct share *s)
+{
+	const void *key;
+	size_t iter = 0;
+	void *inode;
+
+	while (map_next(&s->inodes, &iter, &key, &inode))
+		inode_free(inode);
+	map_fini(&s->inodes);
+	map_fini(&s->places);
+}
+
+struct share_inode *share_root(struct share *s)
+{
+	return share_get(s->root);
+}
+
+size_t share_ninodes(const struct share *s)
+{
+	return s->inodes.used;
+}
+
+uint64_t share_ino(const struct share_inode *inode)
+{
+	return inode->ino;
+}
+
+int share_lookup(struct share_inode *dir, const struct name *name, struct share_inode **out,
+		 struct statx *st)
+{
+	auto_fd fd = -1;
+	int err = share_path_open(dir, name, &fd);
+
+	return err ? err : share_inode_adopt(dir->share, &fd, out, st);
+}
+
+/* ---- attributes ---- */
+
+int share_getattr(struct share_inode *inode, struct share_file *file, struct statx *st)
+{
+	int fd = file ? file->io.fd : share_inode_fd(inode);
+	struct statx host;
+	int err = fd < 0 ? fd : share_inode_statx(fd, "", &host);
+
+	if (err)
+		return err;
+	show(inode, &host);
+	*st = host;
+	return 0;
+}
+
+static int set_size(struct share_inode *inode, struct share_file *file, uint64_t size)
+{
+	auto_fd opened = -1;
+	int err;
+
+	if (inode->type == S_IFDIR)
+		return -EISDIR;
+	if (inode->type != S_IFREG || size > INT64_MAX)
+		return -EINVAL;
+	if (!file) {
+		err = share_path_reopen(inode, O_WRONLY, &opened);
+		if (err)
+			return err;
+	}
+	return ftruncate(file ? file->io.fd : opened, (off_t)size) < 0 ? -errno : 0;
+}
+
+/*
+ * Through procfs, as fchmod refuses O_PATH; the link leads to the object itself, also if that is a
+ * symbolic link.
+ */
+static int set_mode(struct share_inode *inode, mode_t mode)
+{
+	int fd = share_inode_fd(inode);
+
+	if (fd < 0)
+		return fd;
+	if (fchmodat(inode->share->proc, share_path_fd_name(fd).s, mode & 07777, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+/*
+ * Through procfs as well: futimens refuses O_PATH, and AT_EMPTY_PATH is younger here than all else
+ * we need.
+ */
+static int set_times(struct share_inode *inode, const struct share_attr *attr)
+{
+	static const struct timespec omit = {.tv_nsec = UTIME_OMIT};
+	const struct timespec times[2] = {
+		attr->mask & SHARE_ATIME ? attr->atime : omit,
+		attr->mask & SHARE_MTIME ? attr->mtime : omit,
+	};
+	int fd = share_inode_fd(inode);
+
+	if (fd < 0)
+		return fd;
+	if (utimensat(inode->share->proc, share_path_fd_name(fd).s, times, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+/*
+ * The order makes the whole come out as asked: chown and truncate clear set-id bits, so the mode
+ * follows them, and truncate sets the times, so they come last.
+ */
+static int set_each(struct share_inode *inode, struct share_file *file,
+		    const struct share_attr *attr)
+{
+	int err = 0;
+
+	if (attr->mask & (SHARE_UID | SHARE_GID))
+		err = share_owner_change(inode, attr);
+	if (!err && attr->mask & SHARE_SIZE)
+		err = set_size(inode, file, attr->size);
+	if (!err && attr->mask & SHARE_MODE)
+		err = set_mode(inode, attr->mode);
+	if (!err && attr->mask & (SHARE_ATIME | SHARE_MTIME))
+		err = set_times(inode, attr);
+	return err;
+}
+
+int share_setattr(struct share_inode *inode, struct share_file *file, const struct share_attr *attr,
+		  struct statx *st)
+{
+	int err;
+
+	if (inode->share->readonly)
+		return -EROFS;
+	err = set_each(inode, file, attr);
+	return err ? err : share_getattr(inode, file, st);
+}
+
+/*
+ * The kernel calls what is no symbolic link ENOENT here, which would tell the guest that the object
+ * is gone.
+ */
+ssize_t share_readlink(struct share_inode *inode, char *buf, size_t n)
+{
+	int fd = share_inode_fd(inode);
+	ssize_t len;
+
+	if (inode->type != S_IFLNK)
+		return -EINVAL;
+	if (fd < 0)
+		return fd;
+	len = readlinkat(fd, "", buf, n);
+	return len < 0 ? -errno : len;
+}
+
+int share_statfs(struct share_inode *inode, struct statfs *st)
+{
+	int fd = share_inode_fd(inode);
+
+	if (fd < 0)
+		return fd;
+	return fstatfs(fd, st) < 0 ? -errno : 0;
+}

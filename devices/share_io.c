@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * share_io.c - open files: their contents, and the entries of open directories.
+ *
+ * Data goes between the file and the caller's buffers by the loop, at offsets that the guest names;
+ * nothing here uses a file's position but the listing of a directory, whose cookies are the host's
+ * own, so that a listing can go on anywhere, whatever was deleted meanwhile. Open files are counted
+ * against the share's budget. Thread: the owner's. Calls: loop.h, share_inode.c, share_path.c,
+ * share_owner.c. Spec: getdents(2), open(2).
+ */
+#include "share_int.h"
+#include <dirent.h>
+
+/* How often a creation that finds the name now taken, now free is begun again. */
+#define CREATE_TRIES 8
+
+/* ---- opening and closing ---- */
+
+/*
+ * What of a guest's flags reaches the host. O_APPEND would move the writes of the guest's page
+ * cache to the end, O_DIRECT asks for alignment the guest does not know of, O_NOATIME fails on
+ * other users' files.
+ */
+static int host_flags(int flags)
+{
+	return flags & (O_ACCMODE | O_TRUNC | O_DIRECTORY | O_SYNC | O_DSYNC);
+}
+
+static bool flags_change(int flags)
+{
+	return (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
+}
+
+/* Takes *fd, and a reference of its own to inode, on success. */
+static int file_new(struct share_inode *inode, int *fd, struct share_file **out)
+{
+	struct share *s = inode->share;
+	struct share_file *file = calloc(1, sizeof(*file));
+
+	if (!file)
+		return -ENOMEM;
+	file->inode = share_get(inode);
+	file->io.fd = take_fd(fd);
+	file->next = s->files;
+	file->link = &s->files;
+	if (file->next)
+		file->next->link = &file->next;
+	s->files = file;
+	s->nfiles++;
+	*out = file;
+	return 0;
+}
+
+/* It is out of the share's list already. */
+static void file_free(struct share_file *file)
+{
+	file->inode->share->nfiles--;
+	close_fd(&file->io.fd);
+	share_put(file->inode);
+	free(file);
+}
+
+void share_file_close(struct share_file *file)
+{
+	struct share *s;
+
+	if (!file)
+		return;
+	s = file->inode->share;
+	if (s->dir.owner == file)
+		s->dir.owner = NULL;
+	*file->link = file->next;
+	if (file->next)
+		file->next->link = file->link;
+	file_free(file);
+}
+
+void share_file_close_all(struct share *s)
+{
+	struct share_file *file = s->files, *next;
+
+	for (; file; file = next) {
+		next = file->next;
+		file_free(file);
+	}
+	s->files = NULL;
+	s->dir.owner = NULL;
+}
+
+struct share_inode *share_file_inode(struct share_file *file)
+{
+	return file->inode;
+}
+
+static int open_checked(struct share_inode *inode, int flags, struct share_file **out)
+{
+	auto_fd fd = -1;
+	int err = share_reserve(inode->share, 1);
+
+	if (err)
+		return err;
+	err = share_path_reopen(inode, host_flags(flags), &fd);
+	return err ? err : file_new(inode, &fd, out);
+}
+
+int share_open_inode(struct share_inode *inode, int flags, struct share_file **out)
+{
+	if ((flags & O_ACCMODE) == O_ACCMODE)
+		return -EINVAL;
+	if (inode->share->readonly && flags_change(flags))
+		return -EROFS;
+	return open_checked(inode, flags, out);
+}
+
+static int create_new(struct share_inode *dir, const struct name *name, int flags, mode_t mode,
+		      const struct cred *cred, int *fd)
+{
+	auto_owner scope = {0};
+	int err = share_owner_enter(&scope, dir->share, cred, true);
+
+	return err ? err : share_path_create(dir, name, flags, mode, fd);
+}
+
+/*
+ * A new file is known by the descriptor it was made with; by its name it might be another by now.
+ */
+static int create_adopt(struct share *s, int *fd, struct share_inode **out,
+			struct share_file **file, struct statx *st)
+{
+	struct share_inode *inode;
+	auto_fd pin = -1;
+	int err = share_path_pin(s, *fd, &pin);
+
+	if (err)
+		return err;
+	err = share_inode_adopt(s, &pin, &inode, st);
+	if (err)
+		return err;
+	err = file_new(inode, fd, file);
+	if (err) {
+		share_put(inode);
+		return err;
+	}
+	*out = inode;
+	return 0;
+}
+
+/*
+ * The guest believed the name to be free, so its kernel has not asked whether the caller may open
+ * what is there: the host does, with the caller's ids and no override.
+ */
+static int open_as(struct share_inode *inode, int flags, const struct cred *cred,
+		   struct share_file **file)
+{
+	auto_owner scope = {0};
+	int err = share_owner_enter(&scope, inode->share, cred, false);
+
+	return err ? err : open_checked(inode, flags, file);
+}
+
+static int create_existing(struct share_inode *dir, const struct name *name, int flags,
+			   const struct cred *cred, struct share_inode **out,
+			   struct share_file **file, struct statx *st)
+{
+	struct share_inode *inode;
+	int err = share_lookup(dir, name, &inode, st);
+
+	if (err)
+		return err;
+	err = open_as(inode, flags, cred, file);
+	if (err) {
+		share_put(inode);
+		return err;
+	}
+	*out = inode;
+	return flags & O_TRUNC ? share_getattr(inode, *file, st) : 0;
+}
+
+int share_create(struct share_inode *dir, const struct name *name, int flags, mode_t mode,
+		 const struct cred *cred, struct share_inode **inode, struct share_file **file,
+		 struct statx *st)
+{
+	struct share *s = dir->share;
+	auto_fd fd = -1;
+	int err;
+
+	if (s->readonly)
+		return -EROFS;
+	if ((flags & O_ACCMODE) == O_ACCMODE || flags & O_DIRECTORY)
+		return -EINVAL;
+	err = share_reserve(s, 2);
+	if (err)
+		return err;
+	for (unsigned i = 0; i < CREATE_TRIES; i++) {
+		err = create_new(dir, name, host_flags(flags), mode, cred, &fd);
+		if (!err)
+			return create_adopt(s, &fd, inode, file, st);
+		if (err != -EEXIST || flags & O_EXCL)
+			return err;
+		err = create_existing(dir, name, flags, cred, inode, file, st);
+		if (err != -ENOENT)
+			return err;
+	}
+	return -ESTALE;
+}
+
+/* ---- contents ---- */
+
+int share_readv(struct share_file *file, struct iothread *io, struct io_op *op, struct iovec *iov,
+		unsigned n, uint64_t off)
+{
+	if (off > INT64_MAX)
+		return -EINVAL;
+	return loop_readv(io, op, &file->io, iov, n, off);
+}
+
+int share_writev(struct share_file *file, struct iothread *io, struct io_op *op, struct iovec *iov,
+		 unsigned n, uint64_t off)
+{
+	if (file->inode->share->readonly)
+		return -EROFS;
+	if (off > INT64_MAX)
+		return -EINVAL;
+	return loop_writev(io, op, &file->io, iov, n, off);
+}
+
+int share_fsync(struct share_file *file, struct iothread *io, struct io_op *op, bool data_only)
+{
+	return loop_fsync(io, op, &file->io, data_only);
+}
+
+int share_fallocate(struct share_file *file, int mode, uint64_t off, uint64_t len)
+{
+	if (file->inode->share->readonly)
+		return -EROFS;
+	if (off > INT64_MAX || len > INT64_MAX - off)
+		return -EFBIG;
+	return fallocate(file->io.fd, mode, (off_t)off, (off_t)len) < 0 ? -errno : 0;
+}
+
+/* Moves a position that nobody reads, as long as it is no directory's. */
+int64_t share_lseek(struct share_file *file, uint64_t off, int whence)
+{
+	off_t found;
+
+	if (file->inode->type != S_IFREG || off > INT64_MAX)
+		return -EINVAL;
+	if (whence != SEEK_DATA && whence != SEEK_HOLE && whence != SEEK_END)
+		return -EINVAL;
+	found = lseek(file->io.fd, (off_t)off, whence);
+	return found < 0 ? -errno : found;
+}
+
+/* ---- listing ---- */
+
+/*
+ * 1, 0 at the end of the directory, -errno. Until its last entry is used up the host's position is
+ * of no use.
+ */
+static int dir_fill(struct share_file *file)
+{
+	struct share *s = file->inode->share;
+	ssize_t n = getdents64(file->io.fd, s->dir.buf, sizeof(s->dir.buf));
+
+	s->dir.pos = 0;
+	s->dir.len = n > 0 ? (size_t)n : 0;
+	if (n <= 0)
+		return n < 0 ? -errno : 0;
+	file->dir_at = 0;
+	return 1;
+}
+
+static const struct dirent64 *dir_entry(const struct share *s)
+{
+	return (const struct dirent64 *)(s->dir.buf + s->dir.pos);
+}
+
+static void dir_step(struct share_file *file)
+{
+	struct share *s = file->inode->share;
+	const struct dirent64 *d = dir_entry(s);
+
+	s->dir.at = (uint64_t)d->d_off;
+	s->dir.pos += d->d_reclen;
+	if (s->dir.pos == s->dir.len)
+		file->dir_at = s->dir.at;
+}
+
+static int dir_place(struct share_file *file, uint64_t off)
+{
+	if (lseek(file->io.fd, (off_t)off, SEEK_SET) < 0)
+		return -errno;
+	file->dir_at = off;
+	return 0;
+}
+
+/*
+ * Cookies are 64 bits of the file system's choice, and lseek takes 63: for the rest the listing is
+ * read again up to the entry that gave the cookie. If that one was deleted meanwhile the place is
+ * lost, which must not look like the end.
+ */
+static int dir_rescan(struct share_file *file, uint64_t off)
+{
+	struct share *s = file->inode->share;
+	int got = dir_place(file, 0);
+
+	if (got)
+		return got;
+	for (;;) {
+		got = dir_fill(file);
+		if (got <= 0)
+			return got < 0 ? got : -EINVAL;
+		while (s->dir.pos < s->dir.len) {
+			dir_step(file);
+			if (s->dir.at == off)
+				return 0;
+		}
+	}
+}
+
+/* Offset 0 always reads the directory anew: that is how rewinddir shows what was created since. */
+static int dir_seek(struct share_file *file, uint64_t off)
+{
+	struct share *s = file->inode->share;
+	int err;
+
+	if (off && s->dir.owner == file && s->dir.at == off)
+		return 0;
+	s->dir.owner = NULL;
+	s->dir.pos = s->dir.len = 0;
+	if (!off || off != file->dir_at) {
+		err = off > INT64_MAX ? dir_rescan(file, off) : dir_place(file, off);
+		if (err)
+			return err;
+	}
+	s->dir.owner = file;
+	s->dir.at = off;
+	return 0;
+}
+
+/*
+ * The number and type that a lookup of the entry would show. getdents gives the number of what a
+ * mount covers, and for the parent of a mount's root that root itself: so directories are asked.
+ * The parent is only asked, never opened; above the share's root there is nothing.
+ */
+static int dirent_identify(struct share_file *file, const struct dirent64 *d,
+			   struct share_dirent *entry)
+{
+	const struct share_inode *dir = file->inode;
+	struct inode_key key = {.mnt = dir->key.mnt, .dev = dir->key.dev, .ino = d->d_ino};
+	const bool parent = strcmp(d->d_name, "..") == 0;
+	struct statx st;
+
+	entry->type = d->d_type;
+	if (strcmp(d->d_name, ".") == 0 || (parent && dir == dir->share->root)) {
+		entry->ino = dir->ino;
+		return 0;
+	}
+	if ((d->d_type == DT_DIR || d->d_type == DT_UNKNOWN) &&
+	    !share_inode_statx(file->io.fd, d->d_name, &st)) {
+		key = share_inode_key(&st);
+		entry->type = (unsigned char)IFTODT(st.stx_mode);
+	}
+	return share_inode_number(dir->share, &key, &entry->ino);
+}
+
+/* The record is padded with NULs beyond the name. */
+static size_t dirent_len(const struct dirent64 *d)
+{
+	return strnlen(d->d_name, d->d_reclen - offsetof(struct dirent64, d_name));
+}
+
+/* A name that no request could carry (some file systems have longer ones) is left out. */
+static bool dirent_usable(const struct dirent64 *d)
+{
+	const size_t len = dirent_len(d);
+
+	return len > 0 && len < sizeof(struct name);
+}
+
+/* 1 given, 0 no room, -errno. */
+static int dirent_give(struct share_file *file, const struct dirent64 *d, share_dirent_fn fn,
+		       void *ctx)
+{
+	struct share_dirent entry = {
+		.next = (uint64_t)d->d_off,
+		.name = d->d_name,
+		.len = dirent_len(d),
+	};
+	int err = dirent_identify(file, d, &entry);
+
+	return err ? err : fn(ctx, &entry);
+}
+
+int share_readdir(struct share_file *file, uint64_t off, share_dirent_fn fn, void *ctx)
+{
+	struct share *s = file->inode->share;
+	bool given = false;
+	int got;
+
+	if (file->inode->type != S_IFDIR)
+		return -ENOTDIR;
+	got = dir_seek(file, off);
+	if (got)
+		return got;
+	for (;;) {
+		got = s->dir.pos < s->dir.len ? 1 : dir_fill(file);
+		if (got <= 0)
+			break;
+		if (dirent_usable(dir_entry(s))) {
+			got = dirent_give(file, dir_entry(s), fn, ctx);
+			if (got <= 0)
+				break;
+			given = true;
+		}
+		dir_step(file);
+	}
+	return given ? 0 : got;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * share_path.c - the only file that opens: by name, or an object again.
+ *
+ * A guest must not leave the share, so there is one way down: a single checked component, under the
+ * descriptor of a directory of the table, never following anything, and what was opened is asked
+ * afterwards what it is. The final component being the only one, O_NOFOLLOW alone would do; openat2
+ * makes the kernel hold to it as well. For I/O an object is opened again through its own
+ * descriptor, so that no name is looked at twice, and only if it is a regular file or a directory:
+ * a fifo would block, a device node is the host's device. Mount points below the share are crossed
+ * on purpose. Thread: the owner's. Calls: log.h. Spec: openat2(2), proc_pid_fd(5).
+ */
+#include "share_int.h"
+#include "../vmm/log.h"
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+
+/* How often a lookup is made anew because the host renamed something underneath. */
+#define RACE_TRIES 16
+
+/* No name by which an object is opened again is longer than a decimal int. */
+struct fd_name share_path_fd_name(int fd)
+{
+	struct fd_name n;
+
+	snprintf(n.s, sizeof(n.s), "%d", fd);
+	return n;
+}
+
+/*
+ * The guest knows nothing of our process: its table being full is the file system's table being
+ * full, and an object that kept moving while it was opened is one to look for again.
+ */
+static int open_errno(void)
+{
+	switch (errno) {
+	case EMFILE:
+		return -ENFILE;
+	case EXDEV:
+	case EAGAIN:
+		return -ESTALE;
+	default:
+		return -errno;
+	}
+}
+
+/* By number, as the C library has no name for openat2. */
+static int openat2_beneath(int dirfd, const char *name, int flags, mode_t mode)
+{
+	struct open_how how = {
+		.flags = (unsigned)flags,
+		.mode = mode,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS,
+	};
+
+	return (int)syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
+}
+
+/*
+ * EXDEV and EAGAIN: the kernel could not tell whether the object stayed beneath, as it was being
+ * renamed.
+ */
+static int open_beneath(const struct share *s, int dirfd, const char *name, int flags, mode_t mode)
+{
+	int fd = -1;
+
+	flags |= O_NOFOLLOW | O_CLOEXEC;
+	if (!s->openat2)
+		return openat(dirfd, name, flags, mode);
+	for (unsigned i = 0; i < RACE_TRIES; i++) {
+		fd = openat2_beneath(dirfd, name, flags, mode);
+		if (fd >= 0 || (errno != EXDEV && errno != EAGAIN))
+			break;
+	}
+	return fd;
+}
+
+int share_path_open(struct share_inode *dir, const struct name *name, int *fd)
+{
+	int dirfd = share_inode_fd(dir), opened;
+
+	if (dirfd < 0)
+		return dirfd;
+	opened = open_beneath(dir->share, dirfd, name->s, O_PATH, 0);
+	if (opened < 0)
+		return open_errno();
+	*fd = opened;
+	return 0;
+}
+
+int share_path_create(struct share_inode *dir, const struct name *name, int flags, mode_t mode,
+		      int *fd)
+{
+	int dirfd = share_inode_fd(dir), opened;
+
+	if (dirfd < 0)
+		return dirfd;
+	/* openat2 refuses mode bits that openat ignores. */
+	opened = open_beneath(dir->share, dirfd, name->s, flags | O_CREAT | O_EXCL, mode & 07777);
+	if (opened < 0)
+		return open_errno();
+	*fd = opened;
+	return 0;
+}
+
+/*
+ * The entry of an open descriptor is always there: ENOENT and the like speak of the object, which
+ * is gone.
+ */
+static int open_again(const struct share *s, int fd, int flags, int *out)
+{
+	int opened = openat(s->proc, share_path_fd_name(fd).s, flags | O_CLOEXEC);
+
+	if (opened < 0)
+		return errno == ENOENT ? -ESTALE : open_errno();
+	*out = opened;
+	return 0;
+}
+
+int share_path_pin(struct share *s, int io_fd, int *fd)
+{
+	return open_again(s, io_fd, O_PATH, fd);
+}
+
+/* What Linux says to those that may not be opened, had they been met with O_NOFOLLOW. */
+static int openable(mode_t type, int flags)
+{
+	switch (type) {
+	case S_IFREG:
+		return flags & O_DIRECTORY ? -ENOTDIR : 0;
+	case S_IFDIR:
+		return (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC ? -EISDIR : 0;
+	case S_IFLNK:
+		return -ELOOP;
+	default:
+		return -ENXIO;
+	}
+}
+
+/*
+ * The type was asked of the very inode that is opened here, so there is no moment at which it could
+ * become another.
+ */
+int share_path_reopen(struct share_inode *inode, int flags, int *fd)
+{
+	int err = openable(inode->type, flags), path_fd;
+
+	if (err)
+		return err;
+	path_fd = share_inode_fd(inode);
+	if (path_fd < 0)
+		return path_fd;
+	return open_again(inode->share, path_fd, flags | O_NOCTTY, fd);
+}
+
+int share_path_init(struct share *s, const char *name)
+{
+	s->proc = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (s->proc >= 0)
+		return 0;
+	log_err("%s: /proc/self/fd: a share needs /proc mounted when it starts: %m", name);
+	return -errno;
+}
+
+static const char *remedy(int error)
+{
+	switch (error) {
+	case ENOENT:
+		return "create it or correct \"path\"";
+	case ENOTDIR:
+		return "\"path\" must name a directory";
+	case EACCES:
+	case EPERM:
+		return "this user needs the right to read and search it";
+	default:
+		return "the directory cannot be shared";
+	}
+}
+
+/*
+ * Reading and searching are tried, as O_PATH promises neither; the second trial also tells if
+ * openat2 is there.
+ */
+static int root_try(struct share *s, int fd)
+{
+	auto_fd readable = -1;
+	auto_fd searchable = -1;
+	int err = open_again(s, fd, O_RDONLY | O_DIRECTORY, &readable);
+
+	if (err)
+		return err;
+	searchable = openat2_beneath(fd, ".", O_PATH | O_CLOEXEC, 0);
+	s->openat2 = searchable >= 0;
+	if (s->openat2)
+		return 0;
+	if (errno != ENOSYS && errno != EPERM)
+		return -errno;
+	searchable = openat(fd, ".", O_PATH | O_CLOEXEC);
+	return searchable < 0 ? -errno : 0;
+}
+
+int share_path_root(struct share *s, const char *name, const char *path, int *fd)
+{
+	auto_fd opened = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int err = opened < 0 ? -errno : root_try(s, opened);
+
+	if (err) {
+		errno = -err;
+		log_err("%s: %s: %s: %m", name, path, remedy(-err));
+		return err;
+	}
+	*fd = take_fd(&opened);
+	return 0;
+}

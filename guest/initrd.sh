@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# initrd.sh [-m]   build/guest/initrd.gz, the initramfs that the test guests and the first config boot
+#
+# guest/init, busybox, the modules for wherry's devices, guest/test/*.sh and the file system checker.
+#   -m  also build/guest/initrd-mmio.gz: the same with mmio_windows.ko, for guests that have neither
+#       ACPI nor PCI (fetches the kernel's headers)
+# Nothing is done when nothing has changed.
+set -eu
+top=$(cd "$(dirname "$0")/.." && pwd)
+out=$top/build/guest
+kernel=$top/build/kernel
+modules=(virtio_pci virtio_mmio virtio_blk virtio-rng virtiofs ext4 crc32c_generic crc32c-intel pvpanic-mmio)
+mmio=
+[ "${1:-}" = -m ] && mmio=1
+
+# shellcheck source=guest/initramfs.sh
+. "$top/guest/initramfs.sh"
+
+fresh() {
+	[ -s "$1" ] && [ -z "$(find "$top/guest" "$kernel/version" -newer "$1" -print -quit)" ]
+}
+
+build() {
+	local root=$out/root
+	initramfs_base "$root"
+	initramfs_modules "$root" "${modules[@]}"
+	install -m 755 "$top/guest/init" "$root/init"
+	mkdir "$root/test"
+	install -m 644 "$top"/guest/test/*.sh "$root/test/"
+	cc -std=gnu17 -O2 -Wall -Wextra -static -o "$root/bin/fscheck" "$top/guest/fscheck.c"
+	initramfs_pack "$root" "$out/initrd.gz"
+}
+
+build_mmio() {
+	local work=$out/mmio_windows
+	"$top/guest/kernel.sh" headers
+	rm -rf "$work"
+	mkdir "$work"
+	cp "$top/guest/module/mmio_windows.c" "$work/"
+	echo 'obj-m := mmio_windows.o' >"$work/Makefile"
+	make -s -C "$kernel/headers/build" M="$work" modules >"$work/log" 2>&1 || {
+		cat "$work/log" >&2
+		return 1
+	}
+	# A second archive after the first: the kernel unpacks them one after the other.
+	mkdir -p "$work/root/lib"
+	cp "$work/mmio_windows.ko" "$work/root/lib/"
+	initramfs_pack "$work/root" "$work/add.gz"
+	cat "$out/initrd.gz" "$work/add.gz" >"$out/initrd-mmio.gz"
+}
+
+"$top/guest/kernel.sh"
+mkdir -p "$out"
+exec 9>"$out/lock"
+flock 9
+fresh "$out/initrd.gz" || build
+[ -z "$mmio" ] || fresh "$out/initrd-mmio.gz" || build_mmio

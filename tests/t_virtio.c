@@ -1,0 +1,648 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * t_virtio.c - the life of a device: negotiation, start, broken drivers, reset with requests in flight.
+ *
+ * A test device with two queues on a real iothread: queue 0 echoes the readable bytes into the writable ones, queue 1
+ * keeps its requests until the test lets them go. Hard cases A2, A4, A10, A13, A15 to A17, A19 to A24, A28, A29.
+ */
+#include "fakeguest.h"
+#include "tap.h"
+#include <semaphore.h>
+
+#define EVENT_IDX (1ull << VIRTIO_RING_F_EVENT_IDX)
+#define INDIRECT  (1ull << VIRTIO_RING_F_INDIRECT_DESC)
+#define S(bit)	  VIRTIO_CONFIG_S_##bit
+
+enum { ECHO, HOLD };
+
+struct req {
+	struct chain chain;
+	bool mine; /* of the test device */
+};
+
+struct probe {
+	struct virtio_dev v;
+	uint8_t config[6];
+	int start_error;
+
+	/* Of the iothread; the test looks while the device rests, or through the semaphores. */
+	struct req *held[64];
+	unsigned nheld, kicks, starts, stops;
+	bool keep_on_stop; /* stop() leaves what is held to the test */
+	sem_t holding;	   /* one more is held */
+	sem_t stopping;	   /* stop() was called */
+	struct loop_work release;
+};
+
+static struct probe *probe_of(struct virtio_dev *v)
+{
+	return container_of(v, struct probe, v);
+}
+
+static void echo(struct req *r)
+{
+	struct cursor rd = chain_rd(&r->chain), wr = chain_wr(&r->chain);
+	uint32_t n = MIN(r->chain.rd_len, r->chain.wr_len);
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint8_t b;
+
+		cursor_get(&rd, &b, 1);
+		cursor_put(&wr, &b, 1);
+	}
+	virtq_push(&r->chain, n);
+}
+
+static void hold(struct probe *p, struct req *r)
+{
+	p->held[p->nheld++] = r;
+	sem_post(&p->holding);
+}
+
+static void probe_kick(struct virtio_dev *v, struct virtq *vq)
+{
+	struct probe *p = probe_of(v);
+	struct chain *c;
+	int r;
+
+	__atomic_fetch_add(&p->kicks, 1, __ATOMIC_RELAXED);
+	while ((r = virtq_pop(vq, &c)) == 1) {
+		if (vq->index == ECHO)
+			echo((struct req *)c);
+		else
+			hold(p, (struct req *)c);
+	}
+	if (r < 0)
+		virtio_broken(v, vq, "test");
+	virtq_notify(vq);
+}
+
+static void release_all(struct probe *p)
+{
+	for (unsigned i = 0; i < p->nheld; i++)
+		virtq_push(&p->held[i]->chain, 0);
+	p->nheld = 0;
+	virtq_notify(&p->v.vq[HOLD]);
+}
+
+static void release_work(struct loop_work *w)
+{
+	release_all(container_of(w, struct probe, release));
+}
+
+static int probe_start(struct virtio_dev *v)
+{
+	struct probe *p = probe_of(v);
+
+	p->starts++;
+	return p->start_error;
+}
+
+static void probe_stop(struct virtio_dev *v)
+{
+	struct probe *p = probe_of(v);
+
+	p->stops++;
+	if (!p->keep_on_stop)
+		release_all(p);
+	sem_post(&p->stopping);
+}
+
+static const struct virtio_ops probe_ops = {
+	.start = probe_start, .kick = probe_kick, .stop = probe_stop};
+
+static void probe_init(struct probe *p)
+{
+	*p = (struct probe){.v = {.base.name = "probe",
+				  .ops = &probe_ops,
+				  .id = 42,
+				  .nqueues = 2,
+				  .queue_size = 64,
+				  .req_size = sizeof(struct req),
+				  .features = 1 << 5,
+				  .config = p->config,
+				  .config_len = sizeof(p->config)},
+			    .config = {1, 2, 3, 4, 5, 6},
+			    .release.fn = release_work};
+	sem_init(&p->holding, 0, 0);
+	sem_init(&p->stopping, 0, 0);
+}
+
+static struct fakeguest *guest_with(struct probe *p)
+{
+	struct fakeguest *fg = fg_create(MIB(16));
+
+	probe_init(p);
+	fg_attach(fg, &p->v);
+	return fg;
+}
+
+static unsigned config_irqs(struct fakeguest *fg)
+{
+	return __atomic_load_n(&fg->irq_config, __ATOMIC_ACQUIRE);
+}
+
+/* ---- requests ---- */
+
+static void t_echo(const char *engine, uint64_t features, uint16_t size)
+{
+	struct probe p;
+	struct fakeguest *fg;
+	char out[300], in[300];
+	unsigned bad = 0;
+
+	setenv("WHERRY_ENGINE", engine, 1);
+	fg = guest_with(&p);
+	fg_start(fg, features, size);
+	for (unsigned i = 0; i < 2000; i++) {
+		uint32_t n = i % sizeof(out) + 1;
+
+		memset(out, (int)i, n);
+		bad += fg_call(&fg->q[ECHO], out, n, in, n) != n || memcmp(out, in, n) != 0;
+	}
+	ok(!bad, "2000 requests one by one, %s, features 0x%llx, ring of %u", engine,
+	   (unsigned long long)features, size);
+	fg_destroy(fg);
+	unsetenv("WHERRY_ENGINE");
+}
+
+/* Both sides sleep and wake all the time; a lost notification is a time-out. */
+static void t_pipeline(uint64_t features)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	struct fg_queue *q = &fg->q[ECHO];
+	unsigned sent = 0, done_ = 0, bad = 0, total = 50000;
+	uint32_t len;
+
+	fg_start(fg, features, 64);
+	while (done_ < total && !bad) {
+		struct fg_buf rd = {&sent, sizeof(sent)}, wr = {NULL, sizeof(sent)};
+
+		while (sent < total && sent - done_ < 1 + sent % 20) {
+			fg_add(q, &rd, 1, &wr, 1, NULL);
+			sent++;
+		}
+		bad += fg_used(q, &len) < 0 || len != sizeof(sent);
+		done_++;
+	}
+	ok(!bad && done_ == total, "%u requests, up to 20 at a time, features 0x%llx", total,
+	   (unsigned long long)features);
+	fg_destroy(fg);
+}
+
+/* A10: the same bytes in every split of readable and writable parts. */
+static void t_any_layout(void)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	unsigned bad = 0;
+
+	fg_start(fg, EVENT_IDX, 64);
+	for (uint32_t cut = 0; cut <= 12; cut++) {
+		struct fg_buf rd[] = {{"any layout!", cut}, {"any layout!" + cut, 12 - cut}};
+		struct fg_buf wr[] = {{NULL, 12 - cut}, {NULL, cut}};
+		uint64_t gpa[2];
+		uint32_t len;
+
+		fg_add(&fg->q[ECHO], rd, 2, wr, 2, gpa);
+		bad += fg_used(&fg->q[ECHO], &len) < 0 || len != 12;
+		bad += memcmp(fg_ptr(fg, MIN(gpa[0], gpa[1]), 12), "any layout!", 12) != 0;
+	}
+	ok(!bad, "a request may be split anywhere, at its very ends too");
+	fg_destroy(fg);
+}
+
+/* Published after the queues are set up and before DRIVER_OK: there is no kick that could tell of it. */
+static void t_early(void)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	struct virtio_dev *v = &p.v;
+	struct fg_buf rd = {"early", 5}, wr = {NULL, 5};
+	uint64_t gpa;
+	uint32_t len = 0;
+
+	fg_ring(&fg->q[ECHO], 8);
+	virtio_status_write(v, S(ACKNOWLEDGE) | S(DRIVER));
+	virtio_driver_features_write(v, 1, 1u << (VIRTIO_F_VERSION_1 - 32));
+	virtio_status_write(v, S(ACKNOWLEDGE) | S(DRIVER) | S(FEATURES_OK));
+	virtio_queue_write(v, ECHO, VIRTQ_SIZE, 8);
+	virtio_queue_write(v, ECHO, VIRTQ_DESC_LO, (uint32_t)fg->q[ECHO].desc);
+	virtio_queue_write(v, ECHO, VIRTQ_AVAIL_LO, (uint32_t)fg->q[ECHO].avail);
+	virtio_queue_write(v, ECHO, VIRTQ_USED_LO, (uint32_t)fg->q[ECHO].used);
+	virtio_queue_write(v, ECHO, VIRTQ_READY, 1);
+	fg_add(&fg->q[ECHO], &rd, 1, &wr, 1, &gpa);
+	virtio_status_write(v, S(ACKNOWLEDGE) | S(DRIVER) | S(FEATURES_OK) | S(DRIVER_OK));
+	is(fg_used(&fg->q[ECHO], &len), 0, "a request that came before DRIVER_OK is found at the start");
+	is(len, 5, "and answered");
+	is(config_irqs(fg), 0, "reaching DRIVER_OK is no reason for a config interrupt");
+	virtio_queue_kick(v, HOLD);
+	is(fg_call(&fg->q[ECHO], "x", 1, (char[1]){0}, 1), 1, "a kick of a queue that was not set up is nothing");
+	fg_destroy(fg);
+}
+
+/* ---- negotiation ---- */
+
+static uint8_t negotiate(struct virtio_dev *v, uint32_t lo, uint32_t hi, uint32_t word2)
+{
+	virtio_status_write(v, 0);
+	virtio_status_write(v, S(ACKNOWLEDGE) | S(DRIVER));
+	virtio_driver_features_write(v, 0, lo);
+	virtio_driver_features_write(v, 1, hi);
+	virtio_driver_features_write(v, 2, word2);
+	virtio_driver_features_write(v, 3, 0);
+	virtio_status_write(v, S(ACKNOWLEDGE) | S(DRIVER) | S(FEATURES_OK));
+	return virtio_status_read(v);
+}
+
+static void t_features(void)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	struct virtio_dev *v = &p.v;
+	const uint8_t no = S(ACKNOWLEDGE) | S(DRIVER), yes = no | S(FEATURES_OK);
+
+	is(virtio_features_read(v, 0), 1u << 5 | 1u << 28 | 1u << 29,
+	   "offered: the device's bits, INDIRECT_DESC and EVENT_IDX");
+	is(virtio_features_read(v, 1), 1, "and VERSION_1, nothing else");
+	ok(!virtio_features_read(v, 2) && !virtio_features_read(v, 3) && !virtio_features_read(v, UINT32_MAX),
+	   "feature words past the second are 0");
+	is(negotiate(v, 1 << 5, 1, 0), yes, "a subset with VERSION_1 is accepted");
+	ok(virtio_has(v, 5) && !virtio_has(v, VIRTIO_RING_F_EVENT_IDX), "and is what the device sees");
+	virtio_driver_features_write(v, 0, 0);
+	is(virtio_driver_features_read(v, 0), 1 << 5, "features do not change after FEATURES_OK");
+	is(negotiate(v, 1 << 5, 0, 0), no, "without VERSION_1 FEATURES_OK reads back 0");
+	is(negotiate(v, 1 << 6, 1, 0), no, "with a bit that was not offered too");
+	is(negotiate(v, 0, 1u | 1u << 2, 0), no, "also in the second word");
+	is(negotiate(v, 0, 1, 4), no, "and in the third");
+	is(negotiate(v, 0, 1, 0), yes, "which a reset forgets");
+	fg_destroy(fg);
+}
+
+static void t_status(void)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	struct virtio_dev *v = &p.v;
+
+	is(virtio_status_read(v), 0, "status is 0 at power-on");
+	virtio_status_write(v, S(ACKNOWLEDGE) | S(DRIVER) | S(DRIVER_OK));
+	is(virtio_status_read(v), S(ACKNOWLEDGE) | S(DRIVER), "DRIVER_OK without FEATURES_OK is refused");
+	virtio_driver_features_write(v, 1, 1);
+	virtio_status_write(v, S(FEATURES_OK) | S(DRIVER_OK));
+	is(virtio_status_read(v), S(ACKNOWLEDGE) | S(DRIVER) | S(FEATURES_OK),
+	   "nor can both be set at once, and no bit is cleared by leaving it out");
+	virtio_status_write(v, S(NEEDS_RESET) | 0x20);
+	is(virtio_status_read(v), S(ACKNOWLEDGE) | S(DRIVER) | S(FEATURES_OK),
+	   "NEEDS_RESET and bits that do not exist are not the driver's to set");
+	is(p.starts, 0, "until now the device was not started");
+	virtio_status_write(v, S(DRIVER_OK));
+	virtio_status_write(v, S(DRIVER_OK));
+	is(p.starts, 1, "DRIVER_OK starts it, once");
+	virtio_status_write(v, S(FAILED));
+	is(virtio_status_read(v), 0x8f, "FAILED is noted");
+	fg_reset(fg);
+	fg_reset(fg);
+	is(p.stops, 1, "a reset stops it, a second one has nothing to stop");
+	fg_destroy(fg);
+}
+
+static void t_queue_window(void)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	struct virtio_dev *v = &p.v;
+	static const enum virtq_reg regs[] = {VIRTQ_SIZE,     VIRTQ_READY,    VIRTQ_DESC_LO,
+					      VIRTQ_DESC_HI,  VIRTQ_AVAIL_LO, VIRTQ_AVAIL_HI,
+					      VIRTQ_USED_LO,  VIRTQ_USED_HI};
+	unsigned changed = 0, left = 0;
+	char c;
+
+	virtio_queue_write(v, ECHO, VIRTQ_SIZE, 8);
+	is(virtio_queue_read(v, ECHO, VIRTQ_SIZE), 64, "queues cannot be written before FEATURES_OK");
+	fg_start(fg, EVENT_IDX, 8);
+	for (unsigned i = 0; i < ARRAY_LEN(regs); i++) {
+		uint32_t was = virtio_queue_read(v, ECHO, regs[i]);
+
+		virtio_queue_write(v, ECHO, regs[i], ~was & 0xfff0);
+		changed += virtio_queue_read(v, ECHO, regs[i]) != was;
+	}
+	is(changed, 0, "nor, any of their registers, after DRIVER_OK");
+	is(fg_call(&fg->q[ECHO], "x", 1, &c, 1), 1, "and the queue goes on");
+	for (uint32_t q = 2; q; q = q * 2 + 1)
+		for (unsigned i = 0; i < ARRAY_LEN(regs); i++)
+			left += virtio_queue_read(v, q, regs[i]);
+	is(left + virtio_queue_read(v, 2, VIRTQ_SIZE_MAX), 0, "a queue number out of range reads 0");
+	virtio_queue_write(v, 2, VIRTQ_SIZE, 4);
+	virtio_queue_write(v, UINT32_MAX, VIRTQ_READY, 1);
+	virtio_queue_kick(v, 2);
+	virtio_queue_kick(v, UINT32_MAX);
+	is(fg_call(&fg->q[ECHO], "x", 1, &c, 1), 1, "writes and kicks of one go nowhere");
+	fg_reset(fg);
+	for (unsigned i = 1; i < ARRAY_LEN(regs); i++)
+		left += virtio_queue_read(v, ECHO, regs[i]);
+	ok(!left && virtio_queue_read(v, ECHO, VIRTQ_SIZE) == 64, "a reset clears every queue register");
+	is(virtio_driver_features_read(v, 0), 0, "and the features");
+	fg_destroy(fg);
+}
+
+/* ---- drivers that break the rules ---- */
+
+static void t_broken(void)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	struct fg_buf rd = {"x", 1};
+	unsigned kicks;
+	uint32_t len;
+	char c;
+
+	fg_start(fg, EVENT_IDX, 8);
+	fg_add(&fg->q[HOLD], &rd, 1, NULL, 0, NULL);
+	sem_wait(&p.holding);
+	fg_desc(&fg->q[HOLD], 5, 0xf0000000, 8, 0, 0);
+	fg_avail_push(&fg->q[HOLD], 5);
+	fg_kick(&fg->q[HOLD]);
+	ok(fg_wait_broken(fg), "a bad chain makes the device ask for a reset");
+	is(fg_call(&fg->q[ECHO], "x", 1, &c, 1), 1, "its other queue goes on");
+	is(config_irqs(fg), 1, "the driver was told by a config interrupt");
+	kicks = __atomic_load_n(&p.kicks, __ATOMIC_RELAXED);
+	for (int i = 0; i < 100; i++)
+		fg_kick(&fg->q[HOLD]);
+	fg_call(&fg->q[ECHO], "x", 1, &c, 1);
+	ok(__atomic_load_n(&p.kicks, __ATOMIC_RELAXED) - kicks <= 1, "kicks of a broken queue cost nothing");
+	loop_post(p.v.io, &p.release);
+	is(fg_used(&fg->q[HOLD], &len), 0, "what it had taken before is still completed");
+	virtio_status_write(&p.v, S(DRIVER_OK));
+	ok(virtio_status_read(&p.v) & S(NEEDS_RESET), "only a reset helps");
+	fg_start(fg, EVENT_IDX, 8);
+	is(virtio_status_read(&p.v), 0xf, "after it the device is as new");
+	fg_add(&fg->q[HOLD], &rd, 1, NULL, 0, NULL);
+	sem_wait(&p.holding);
+	loop_post(p.v.io, &p.release);
+	is(fg_used(&fg->q[HOLD], &len), 0, "and the queue works again");
+	fg_destroy(fg);
+}
+
+static void t_bad_start(void)
+{
+	static const struct {
+		const char *what;
+		enum virtq_reg reg;
+		uint32_t v;
+	} bad[] = {{"size 0", VIRTQ_SIZE, 0},		   {"size 3", VIRTQ_SIZE, 3},
+		   {"size over the maximum", VIRTQ_SIZE, 128},	   {"size 65536", VIRTQ_SIZE, 65536},
+		   {"size 65544", VIRTQ_SIZE, 65544},		   {"descriptors outside RAM", VIRTQ_DESC_HI, 1},
+		   {"a misaligned avail ring", VIRTQ_AVAIL_LO, 1}, {"a used ring outside RAM", VIRTQ_USED_HI, ~0u}};
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	struct virtio_dev *v = &p.v;
+	char c;
+
+	for (unsigned i = 0; i < ARRAY_LEN(bad); i++) {
+		unsigned irqs = config_irqs(fg);
+
+		negotiate(v, 0, 1, 0);
+		virtio_queue_write(v, HOLD, bad[i].reg, bad[i].v);
+		virtio_queue_write(v, HOLD, VIRTQ_READY, 1);
+		virtio_status_write(v, S(DRIVER_OK));
+		ok((virtio_status_read(v) & S(NEEDS_RESET)) && config_irqs(fg) == irqs + 1,
+		   "%s: the start fails, the driver is told", bad[i].what);
+	}
+	is(p.starts, 0, "and the device was never started");
+	fg_start(fg, EVENT_IDX, 8);
+	is(fg_call(&fg->q[ECHO], "x", 1, &c, 1), 1, "after a reset it can be");
+	p.start_error = -EIO;
+	fg_reset(fg);
+	negotiate(v, 0, 1, 0);
+	virtio_status_write(v, S(DRIVER_OK));
+	ok(virtio_status_read(v) & S(NEEDS_RESET), "a device that cannot start says so");
+	fg_kick(&fg->q[ECHO]);
+	p.start_error = 0;
+	fg_start(fg, EVENT_IDX, 8);
+	is(fg_call(&fg->q[ECHO], "x", 1, &c, 1), 1, "and the machine goes on");
+	fg_destroy(fg);
+}
+
+/* ---- reset with requests in flight ---- */
+
+static void *reset_thread(void *arg)
+{
+	fg_reset(arg);
+	return NULL;
+}
+
+static void hold_some(struct probe *p, struct fakeguest *fg, unsigned n)
+{
+	struct fg_buf rd = {"x", 1};
+
+	for (unsigned i = 0; i < n; i++)
+		fg_add(&fg->q[HOLD], &rd, 1, NULL, 0, NULL);
+	for (unsigned i = 0; i < n; i++)
+		sem_wait(&p->holding);
+}
+
+static uint16_t used_idx(struct fg_queue *q)
+{
+	struct vring_used *u = fg_ptr(q->fg, q->used, 6 + 8ull * q->size);
+
+	return __atomic_load_n(&u->idx, __ATOMIC_ACQUIRE);
+}
+
+static void t_reset_in_flight(void)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	struct fg_queue *q = &fg->q[HOLD];
+	pthread_t t;
+	char c;
+
+	p.keep_on_stop = true;
+	fg_start(fg, EVENT_IDX, 8);
+	hold_some(&p, fg, 5);
+	need(!pthread_create(&t, NULL, reset_thread, fg));
+	sem_wait(&p.stopping);
+	ok(virtio_status_read(&p.v) != 0, "a reset is not over while requests are in flight");
+	memset(fg_ptr(fg, q->used, 64), 0x5a, 64);
+	loop_post(p.v.io, &p.release);
+	pthread_join(t, NULL);
+	is(virtio_status_read(&p.v), 0, "it is when the last has come back");
+	is(used_idx(q), 0x5a5a, "whose completion is not written into memory the driver has taken back");
+	is(__atomic_load_n(&fg->irq_queue[HOLD], __ATOMIC_RELAXED), 0, "nor interrupted for");
+
+	p.keep_on_stop = false;
+	fg_start(fg, EVENT_IDX, 8);
+	hold_some(&p, fg, 5);
+	fg_reset(fg);
+	is(used_idx(q), 0, "what the device itself gives back when stopped is not published either");
+	fg_start(fg, 0, 16);
+	is(fg_call(&fg->q[ECHO], "x", 1, &c, 1), 1, "and the next driver finds a working device");
+	hold_some(&p, fg, 16);
+	ok(1, "with all its heads");
+	fg_destroy(fg);
+	is(p.nheld, 0, "a device can be taken away with requests in flight");
+}
+
+static void t_rebind(void)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	unsigned bad = 0;
+	char c;
+
+	for (unsigned i = 0; i < 200; i++) {
+		fg_start(fg, i & 1 ? EVENT_IDX : INDIRECT, (uint16_t)(1 << (i % 5 + 1)));
+		hold_some(&p, fg, i % 3);
+		for (int k = 0; k < 3; k++)
+			bad += fg_call(&fg->q[ECHO], "x", 1, &c, 1) != 1;
+		fg_kick(&fg->q[ECHO]);
+		fg_kick(&fg->q[HOLD]);
+		fg_reset(fg);
+	}
+	ok(!bad, "200 drivers one after the other, with kicks left over from each");
+	fg_destroy(fg);
+}
+
+/* ---- configuration space ---- */
+
+static void set_first(struct virtio_dev *v, void *arg)
+{
+	memcpy(v->config, arg, 1);
+}
+
+static void t_config(void)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	struct virtio_dev *v = &p.v;
+	uint8_t b[8], zero[8] = {0};
+	uint32_t gen = virtio_config_generation(v);
+
+	virtio_config_read(v, 2, b, 4);
+	ok(!memcmp(b, "\3\4\5\6", 4), "configuration bytes are read");
+	virtio_config_read(v, 4, b, 8);
+	ok(!memcmp(b, "\5\6\0\0\0\0\0\0", 8), "past their end they read 0");
+	virtio_config_read(v, 6, b, 8);
+	ok(!memcmp(b, zero, 8), "wholly past it too");
+	memset(b, 1, 8);
+	virtio_config_read(v, UINT64_MAX - 3, b, 8);
+	ok(!memcmp(b, zero, 8), "and where offset and length wrap");
+	virtio_config_changed(v, set_first, &(uint8_t){9});
+	is(config_irqs(fg), 0, "a change before DRIVER_OK does not interrupt");
+	ok(virtio_config_generation(v) != gen, "but is a new generation");
+	fg_start(fg, 0, 8);
+	virtio_config_changed(v, set_first, &(uint8_t){7});
+	is(config_irqs(fg), 1, "after it, it does");
+	virtio_config_read(v, 0, b, 1);
+	is(b[0], 7, "and is there to read");
+	fg_destroy(fg);
+}
+
+static void t_no_config(void)
+{
+	struct fakeguest *fg = fg_create(MIB(16));
+	struct probe p;
+	uint8_t b[4] = {1, 1, 1, 1};
+
+	probe_init(&p);
+	p.v.config = NULL;
+	p.v.config_len = 0;
+	fg_attach(fg, &p.v);
+	virtio_config_read(&p.v, 0, b, 4);
+	ok(!memcmp(b, "\0\0\0\0", 4), "a device without configuration reads 0");
+	fg_destroy(fg);
+}
+
+/* ---- the edges of its life ---- */
+
+static void t_not_running(void)
+{
+	struct fakeguest *fg = fg_create(MIB(16));
+	struct probe p;
+	struct virtio_dev *v = &p.v;
+	char c = 0;
+
+	probe_init(&p);
+	need(!virtio_attach(v, fg->vm));
+	fg->dev = v;
+	fg->tp = (struct transport){NULL, v};
+	v->tp = &fg->tp;
+	/* Borrow the counting transport of a guest that is attached the usual way. */
+	{
+		struct probe other;
+		struct fakeguest *fg2 = guest_with(&other);
+
+		fg->tp.ops = fg2->tp.ops;
+		fg_destroy(fg2);
+	}
+	fg_start(fg, EVENT_IDX, 8);
+	is(virtio_status_read(v), 0xf, "a device whose thread does not run yet can be started");
+	fg_start(fg, EVENT_IDX, 8);
+	is(virtio_status_read(v), 0xf, "and reset, without waiting for anyone");
+	need(!virtio_run(v));
+	is(fg_call(&fg->q[ECHO], "x", 1, &c, 1), 1, "and serves when its thread does");
+	fg_destroy(fg);
+	virtio_detach(v);
+	ok(!v->vq && !v->io && !v->vm, "detaching twice is fine");
+}
+
+/* Two vCPUs that agree on nothing, while the device works: nothing here may wait for ever or touch freed memory. */
+static void *hammer(void *arg)
+{
+	struct fakeguest *fg = arg;
+	unsigned seed = (unsigned)(uintptr_t)&seed;
+	uint8_t b[8];
+
+	for (unsigned i = 0; i < 3000; i++) {
+		uint32_t x = (uint32_t)rand_r(&seed);
+
+		virtio_queue_write(fg->dev, x % 4, (enum virtq_reg)(x >> 8 & 7), x >> 16);
+		virtio_queue_kick(fg->dev, x % 3);
+		virtio_driver_features_write(fg->dev, x % 3, x & 8 ? 1 : x);
+		virtio_config_read(fg->dev, x % 16, b, 8);
+		virtio_status_write(fg->dev, x & 0x70 ? (uint8_t)(x >> 4) : 0);
+	}
+	return NULL;
+}
+
+static void t_hammer(void)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	pthread_t t[2];
+	char c;
+
+	for (unsigned i = 0; i < 2; i++)
+		need(!pthread_create(&t[i], NULL, hammer, fg));
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	fg_start(fg, EVENT_IDX, 8);
+	is(fg_call(&fg->q[ECHO], "x", 1, &c, 1), 1,
+	   "after two vCPUs have written anything anywhere a reset brings the device back");
+	fg_destroy(fg);
+}
+
+int main(void)
+{
+	log_set_level(LOG_ERR);
+	t_echo("epoll", 0, 2);
+	t_echo("epoll", EVENT_IDX | INDIRECT, 64);
+	t_echo("uring", EVENT_IDX, 64);
+	t_pipeline(0);
+	t_pipeline(EVENT_IDX | INDIRECT);
+	t_any_layout();
+	t_early();
+	t_features();
+	t_status();
+	t_queue_window();
+	t_broken();
+	t_bad_start();
+	t_reset_in_flight();
+	t_rebind();
+	t_config();
+	t_no_config();
+	t_not_running();
+	t_hammer();
+	return done();
+}

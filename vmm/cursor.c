@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cursor.c - a byte stream over a guest's buffers.
+ *
+ * Every copy is bounded by left before it begins, so the walk below cannot run off the array; what
+ * is copied out is host data from then on and is never read from guest RAM again (hard case A7).
+ * Empty iovecs are stepped over, never waited for (A5). Belongs to one thread at a time: the
+ * owner's. Calls: nothing.
+ */
+#include "cursor.h"
+
+struct cursor cursor_of(const struct iovec *iov, unsigned n)
+{
+	struct cursor c = {.iov = iov, .niov = n};
+
+	for (unsigned i = 0; i < n; i++)
+		c.left += iov[i].iov_len;
+	return c;
+}
+
+/* Takes the next piece that lies in one iovec, at most n bytes. 0 < n <= left, so there is one. */
+static struct iovec next_piece(struct cursor *c, size_t n)
+{
+	struct iovec piece;
+
+	while (c->off == c->iov->iov_len) {
+		c->iov++;
+		c->niov--;
+		c->off = 0;
+	}
+	piece.iov_base = (uint8_t *)c->iov->iov_base + c->off;
+	piece.iov_len = MIN(n, c->iov->iov_len - c->off);
+	c->off += piece.iov_len;
+	c->left -= piece.iov_len;
+	return piece;
+}
+
+static bool fits(struct cursor *c, size_t n)
+{
+	if (!c->err && n > c->left)
+		c->err = -EPROTO;
+	return !c->err;
+}
+
+void cursor_get(struct cursor *c, void *dst, size_t n)
+{
+	uint8_t *to = dst;
+
+	if (!fits(c, n)) {
+		memset(dst, 0, n);
+		return;
+	}
+	while (n) {
+		struct iovec piece = next_piece(c, n);
+
+		memcpy(to, piece.iov_base, piece.iov_len);
+		to += piece.iov_len;
+		n -= piece.iov_len;
+	}
+}
+
+void cursor_put(struct cursor *c, const void *src, size_t n)
+{
+	const uint8_t *from = src;
+
+	if (!fits(c, n))
+		return;
+	while (n) {
+		struct iovec piece = next_piece(c, n);
+
+		memcpy(piece.iov_base, from, piece.iov_len);
+		from += piece.iov_len;
+		n -= piece.iov_len;
+	}
+}
+
+void cursor_skip(struct cursor *c, size_t n)
+{
+	if (!fits(c, n))
+		return;
+	while (n)
+		n -= next_piece(c, n).iov_len;
+}
+
+struct cursor cursor_split(struct cursor *c, size_t n)
+{
+	struct cursor part = *c;
+
+	if (!fits(c, n))
+		return (struct cursor){.err = c->err};
+	part.left = n; /* its array goes on behind that: left is what bounds it */
+	cursor_skip(c, n);
+	return part;
+}
+
+int cursor_iov(struct cursor *c, size_t n, struct iovec *out, unsigned max)
+{
+	struct cursor walk = *c;
+	unsigned used = 0;
+
+	if (!fits(c, n))
+		return c->err;
+	while (n) {
+		if (used == max)
+			return -E2BIG;
+		out[used] = next_piece(&walk, n);
+		n -= out[used++].iov_len;
+	}
+	*c = walk;
+	return (int)used;
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * loop_file.c - file operations: what can be had at once is, the rest goes to the engine.
+ *
+ * A read or write is one operation however many calls it takes: the byte cursor is the iov itself, cut from the front
+ * as bytes move, so that a short or failed call never repeats what an earlier one did (hard case A27). The page cache
+ * is asked first with RWF_NOWAIT, because handing a request to another thread costs more than a cached read.
+ * On the iothread, but for op_run() which a pool thread may call. Calls: the engine's submit, loop_pool.c.
+ */
+#include "loop_int.h"
+#include <assert.h>
+#include <limits.h>
+
+static int errno_neg(ssize_t r)
+{
+	return r < 0 ? -errno : (int)r;
+}
+
+/* One call for what is left of op: bytes (never more than INT_MAX, the kernel sees to that) or -errno. */
+static int op_call(const struct io_op *op, int flags)
+{
+	int niov = (int)MIN(op->niov, (unsigned)IOV_MAX);
+	off_t off = (off_t)(op->off + op->moved);
+
+	if (op->kind == OP_READ)
+		return errno_neg(preadv2(op->file->fd, op->iov, niov, off, flags));
+	return errno_neg(pwritev2(op->file->fd, op->iov, niov, off, flags));
+}
+
+bool op_advance(struct io_op *op, ssize_t res)
+{
+	size_t n = res > 0 ? (size_t)res : 0;
+
+	if (res == -EINTR)
+		return false;
+	op->moved += n;
+	for (; op->niov && n >= op->iov->iov_len; op->iov++, op->niov--)
+		n -= op->iov->iov_len;
+	if (res > 0 && op->niov) {
+		op->iov->iov_base = (char *)op->iov->iov_base + n;
+		op->iov->iov_len -= n;
+		return false;
+	}
+	op->res = res < 0 && !op->moved ? (int)res : (int)op->moved;
+	return true;
+}
+
+int op_run(struct io_op *op)
+{
+	if (op->kind == OP_FSYNC)
+		return errno_neg(fsync(op->file->fd));
+	if (op->kind == OP_FDATASYNC)
+		return errno_neg(fdatasync(op->file->fd));
+	while (!op_advance(op, op_call(op, 0)))
+		;
+	return op->res;
+}
+
+/* What needs no waiting. True when that was all of it, with op->res set. */
+static bool op_try(struct io_op *op)
+{
+	bool *refused = op->kind == OP_READ ? &op->file->no_nowait_read : &op->file->no_nowait_write;
+
+	while (!*refused) {
+		int n = op_call(op, RWF_NOWAIT);
+
+		if (n == -EAGAIN)
+			return false;
+		if (n == -EOPNOTSUPP)
+			*refused = true;
+		else if (op_advance(op, n))
+			return true;
+	}
+	return false;
+}
+
+void op_finish(struct iothread *io, struct io_op *op)
+{
+	op_fifo_add(&io->finished, op);
+}
+
+static void op_begin(struct iothread *io, struct io_op *op, unsigned kind, struct io_file *file)
+{
+	assert(loop_owned(io));
+	op->io = io;
+	op->file = file;
+	op->kind = (unsigned char)kind;
+	op->fn = op_run;
+	op->moved = 0;
+}
+
+static int op_submit(struct iothread *io, struct io_op *op)
+{
+	io->pending++;
+	io->ops->submit(io, op);
+	return -EINPROGRESS;
+}
+
+/*
+ * off may come from a guest. -1 must not reach the kernel, which takes it for "at the file position, and move it" in
+ * preadv2 and in the ring alike; anything else above INT64_MAX would be refused there too.
+ */
+static int op_rw(struct iothread *io, struct io_op *op, struct iovec *iov, unsigned niov, uint64_t off)
+{
+	size_t total = 0;
+
+	for (unsigned i = 0; i < niov; i++)
+		if (__builtin_add_overflow(total, iov[i].iov_len, &total) || total > INT_MAX)
+			return -EINVAL;
+	if (off > INT64_MAX - total)
+		return -EINVAL;
+	if (!total)
+		return 0;
+	/* Empty ones are never first: a call that returns 0 has met the end of the file. */
+	for (; !iov->iov_len; iov++)
+		niov--;
+	op->iov = iov;
+	op->niov = niov;
+	op->off = off;
+	return op_try(op) ? op->res : op_submit(io, op);
+}
+
+int loop_readv(struct iothread *io, struct io_op *op, struct io_file *file, struct iovec *iov,
+	       unsigned niov, uint64_t off)
+{
+	op_begin(io, op, OP_READ, file);
+	return op_rw(io, op, iov, niov, off);
+}
+
+int loop_writev(struct iothread *io, struct io_op *op, struct io_file *file, struct iovec *iov,
+		unsigned niov, uint64_t off)
+{
+	op_begin(io, op, OP_WRITE, file);
+	return op_rw(io, op, iov, niov, off);
+}
+
+int loop_fsync(struct iothread *io, struct io_op *op, struct io_file *file, bool data_only)
+{
+	op_begin(io, op, data_only ? OP_FDATASYNC : OP_FSYNC, file);
+	return op_submit(io, op);
+}
+
+int loop_offload(struct iothread *io, struct io_op *op, int (*fn)(struct io_op *))
+{
+	op_begin(io, op, OP_OFFLOAD, NULL);
+	op->fn = fn;
+	io->pending++;
+	pool_submit(&io->pool, op);
+	return -EINPROGRESS;
+}
