@@ -73,7 +73,7 @@ check-san:
 	$(Q)$(MAKE) --no-print-directory O=build/tsan SAN=thread $(TSAN_UNIT:%=build/tsan/tests/%)
 	$(Q)WHERRY_SECCOMP=off tests/run.sh $(UNIT:%=build/asan/tests/%) $(TSAN_UNIT:%=build/tsan/tests/%)
 # Threads meet in these; the others have one.
-TSAN_UNIT := t_bus t_log t_loop t_virtio t_blk t_serial
+TSAN_UNIT := t_bus t_log t_loop t_virtio t_blk t_serial t_irq t_vm t_vcpu t_share
 check-kvm: wherry payload
 	$(Q)tests/run.sh tests/check-kvm.sh
 check-guest: wherry
@@ -99,8 +99,8 @@ format:
 format-check:
 	$(Q)clang-format --dry-run -Werror $(wildcard */*.[ch] tests/fuzz/*.[ch] guest/payload/*.[ch])
 tidy:
-	$(Q)clang-tidy --quiet --warnings-as-errors='*' --checks='-*,bugprone-*,clang-analyzer-*,-bugprone-easily-swappable-parameters,-bugprone-reserved-identifier,-bugprone-macro-parentheses,-bugprone-narrowing-conversions,-bugprone-assignment-in-if-condition,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling' \
-		$(SRC) -- -std=gnu17 -D_GNU_SOURCE -I$(O)
+	$(Q)printf '%s\n' $(SRC) | xargs -n 1 -P $(shell nproc) -I{} clang-tidy --quiet --warnings-as-errors='*' --checks='-*,bugprone-*,clang-analyzer-*,-bugprone-easily-swappable-parameters,-bugprone-reserved-identifier,-bugprone-macro-parentheses,-bugprone-narrowing-conversions,-bugprone-assignment-in-if-condition,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling' \
+		{} -- -std=gnu17 -D_GNU_SOURCE -I$(O)
 	$(Q)cppcheck --quiet --error-exitcode=1 --inline-suppr --enable=warning,portability --suppress=missingInclude -I$(O) $(SRC)
 both-compilers:
 	$(Q)$(MAKE) --no-print-directory CC=clang O=build/clang build/clang/wherry

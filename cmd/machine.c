@@ -207,6 +207,9 @@ int machine_create(struct machine **out, const struct config *c)
 	r = vm_create(&m->vm, &params);
 	if (r)
 		goto fail;
+	r = arch_platform_init(m->vm);
+	if (r)
+		goto fail;
 	r = add_devices(m, c);
 	if (r)
 		goto fail;

@@ -112,7 +112,7 @@ static void write_thr(struct serial *s, uint8_t b)
 {
 	if (!looped_back(s))
 		serial_tx_put(s, b);
-	else if (s->rx_n < SERIAL_RX_SIZE)
+	else
 		serial_rx_put(s, b);
 	s->thre_pending = looped_back(s) || serial_tx_ready(s);
 }

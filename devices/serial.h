@@ -88,10 +88,11 @@ void serial_tx_put(struct serial *, uint8_t);
 /* Under the lock: input that had no room goes on if there is some now. */
 void serial_rx_resume(struct serial *);
 
-/* Under the lock: one byte into the rx ring; the caller has made sure of the room. */
+/* Under the lock: one byte into the rx ring; a guest that loops back may have filled it up. */
 static inline void serial_rx_put(struct serial *s, uint8_t b)
 {
-	s->rx[(s->rx_head + s->rx_n++) % SERIAL_RX_SIZE] = b;
+	if (s->rx_n < SERIAL_RX_SIZE)
+		s->rx[(s->rx_head + s->rx_n++) % SERIAL_RX_SIZE] = b;
 }
 
 #endif

@@ -306,7 +306,7 @@ static int rx_begin(void *arg)
  * A descriptor of our own for fd. O_NONBLOCK belongs to the open file, which a terminal or pipe
  * shares with other processes (the shell, for one): those are opened anew to set it for us
  * alone. Where that is refused, and for everything else, a duplicate has to do, and writes ask
- * poll first.
+ * poll first. -1 with errno.
  */
 static int open_own(int fd, int mode)
 {
@@ -315,40 +315,37 @@ static int open_own(int fd, int mode)
 	int own = -1;
 
 	if (fstat(fd, &st))
-		return -errno;
+		return -1;
 	if (S_ISFIFO(st.st_mode) || isatty(fd)) {
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		own = open(path, mode | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	}
 	if (own < 0)
 		own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	return own < 0 ? -errno : own;
+	return own;
+}
+
+static const char *output_remedy(int err)
+{
+	if (err == ENXIO)
+		return "start the fifo's reader first";
+	return err == EBADF ? "it is closed: set serial.output" : "check serial.output";
 }
 
 static int open_output(struct serial *s, const char *path)
 {
-	int flags;
+	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+	int fd = path ? open(path, flags, 0644) : open_own(STDOUT_FILENO, O_WRONLY);
 
-	if (path)
-		s->tx_fd =
-			open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-			     0644);
-	else
-		s->tx_fd = open_own(STDOUT_FILENO, O_WRONLY);
-	if (s->tx_fd < 0 && !path) {
-		/* Closed: a machine without a console is what was asked for. */
-		s->tx_closed = true;
-		return 0;
-	}
-	if (s->tx_fd < 0) {
-		const char *remedy =
-			errno == ENXIO ? "start the fifo's reader first" : "check serial.output";
+	if (fd < 0) {
+		int err = errno;
 
-		log_err("%s: %s (%s): %m", s->base.name, path, remedy);
-		return -errno;
+		log_err("%s: %s (%s): %m", s->base.name, path ? path : "standard output",
+			output_remedy(err));
+		return -err;
 	}
-	flags = fcntl(s->tx_fd, F_GETFL);
-	s->tx_nonblock = flags >= 0 && flags & O_NONBLOCK;
+	s->tx_fd = fd;
+	s->tx_nonblock = fcntl(fd, F_GETFL) & O_NONBLOCK;
 	return 0;
 }
 

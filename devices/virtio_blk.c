@@ -25,6 +25,8 @@ struct blk {
 	struct virtio_blk_config config;
 	char id[VIRTIO_BLK_ID_BYTES]; /* zero padded, not terminated (F7) */
 	bool unsafe;
+	struct loop_work batch_end;
+	bool batching; /* batch_end is posted */
 	struct log_limit errors;
 };
 
@@ -236,14 +238,24 @@ static bool blk_settle(struct blk_req *req, int res)
 	return true;
 }
 
+static void blk_batch_end(struct loop_work *work)
+{
+	struct blk *blk = container_of(work, struct blk, batch_end);
+
+	blk->batching = false;
+	virtq_notify(&blk->v.vq[0]);
+}
+
+/* One interrupt for all that completes in a turn of the loop: posted work runs at its end. */
 static void blk_done(struct io_op *op, int res)
 {
 	struct blk_req *req = container_of(op, struct blk_req, op);
-	struct virtq *vq = req->chain.vq;
+	struct blk *blk = blk_of(req);
 
-	/* Several completions in a row interrupt once: the driver's used_event says so. */
-	if (blk_settle(req, res))
-		virtq_notify(vq);
+	if (!blk_settle(req, res) || blk->batching)
+		return;
+	blk->batching = true;
+	loop_post(blk->v.io, &blk->batch_end);
 }
 
 static void blk_kick(struct virtio_dev *v, struct virtq *vq)
@@ -291,6 +303,7 @@ static void blk_describe(struct blk *blk)
 {
 	struct virtio_dev *v = &blk->v;
 
+	blk->batch_end.fn = blk_batch_end;
 	v->ops = &blk_ops;
 	v->id = VIRTIO_ID_BLOCK;
 	v->nqueues = 1;

@@ -33,16 +33,18 @@ struct chain {
 };
 
 struct virtq {
+	/* As long as the device lives. */
 	struct virtio_dev *dev;
 	uint16_t index;
+	int kick_fd;	    /* eventfd; written by any thread, also while the queue is being reset */
+	struct watch watch; /* of kick_fd, on the iothread */
+
+	/* From here on virtq_reset() clears everything. */
 
 	/* Written by the driver through the transport before DRIVER_OK; frozen afterwards. */
 	uint16_t size; /* dev->queue_size at power-on; may hold anything until virtq_start() has looked */
 	bool ready;
 	uint64_t desc_addr, avail_addr, used_addr;
-
-	int kick_fd;	    /* eventfd; made at attach, lives as long as the device */
-	struct watch watch; /* of kick_fd, on the iothread */
 
 	/* From here on the iothread's, set by virtq_start(). */
 	const struct mem *mem;

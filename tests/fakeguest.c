@@ -122,13 +122,18 @@ struct fakeguest *fg_create(uint64_t mem)
 	return fg;
 }
 
-void fg_attach(struct fakeguest *fg, struct virtio_dev *dev)
+void fg_attach_only(struct fakeguest *fg, struct virtio_dev *dev)
 {
 	need(dev->nqueues <= ARRAY_LEN(fg->q));
 	fg->dev = dev;
 	need(!virtio_attach(dev, fg->vm));
 	fg->tp = (struct transport){&fake_transport, dev};
 	dev->tp = &fg->tp;
+}
+
+void fg_attach(struct fakeguest *fg, struct virtio_dev *dev)
+{
+	fg_attach_only(fg, dev);
 	need(!virtio_run(dev));
 }
 

@@ -56,6 +56,8 @@ struct fakeguest {
 struct fakeguest *fg_create(uint64_t mem);
 /* Attaches dev through a transport that only counts interrupts, and starts its iothread. */
 void fg_attach(struct fakeguest *, struct virtio_dev *);
+/* The same without starting the iothread. */
+void fg_attach_only(struct fakeguest *, struct virtio_dev *);
 /*
  * Reset, negotiate (offered & want, plus VERSION_1), set up all queues with size entries, DRIVER_OK. The requests that
  * were out are forgotten. An indirect queue uses a table for every chain of more than one buffer.

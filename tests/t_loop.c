@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * t_loop.c - the iothread, each test on both engines: kicks, work, watches, file operations, offloads, the end.
+ * t_loop.c - the iothread, each test on both engines: kicks, work, watches, file operations,
+ * offloads, the end.
  *
- * All threads run under their filters, so a system call missing from the loop's lists fails here too.
+ * All threads run under their filters, so a system call missing from the loop's lists fails here
+ * too.
  */
 #include "../vmm/loop.h"
 #include "../vmm/sandbox.h"
@@ -47,7 +49,10 @@ static void nothing(void *arg)
 	(void)arg;
 }
 
-/* Two round trips: what was queued in the turn of the first has been submitted, and its events seen, by the second. */
+/*
+ * Two round trips: what was queued in the turn of the first has been submitted, and its events
+ * seen, by the second.
+ */
 static void settle(struct iothread *io)
 {
 	loop_call(io, nothing, NULL);
@@ -88,7 +93,8 @@ static void test_life(void)
 	ok(!pthread_equal(who, pthread_self()), "init runs on the new thread");
 	iothread_destroy(io);
 
-	need(iothread_create(&io, "a-name-that-is-much-too-long-for-a-thread", engine, 0, NULL) == 0);
+	need(iothread_create(&io, "a-name-that-is-much-too-long-for-a-thread", engine, 0, NULL) ==
+	     0);
 	seen.io = io;
 	is(iothread_start(io, init_looks, &seen), 0, "a long name and a depth of 0 are taken");
 	ok(seen.current, "in init the thread is the iothread");
@@ -99,7 +105,7 @@ static void test_life(void)
 /* ---- work ---- */
 
 #define POSTERS 4
-#define POSTS	2000
+#define POSTS   2000
 
 struct posted {
 	struct loop_work work;
@@ -321,7 +327,8 @@ static int watch_early(void *arg)
 static void test_watch_before_start(void)
 {
 	struct iothread *io = NULL;
-	auto_fd fd1 = eventfd(1, EFD_CLOEXEC), fd2 = eventfd(1, EFD_CLOEXEC), fd3 = eventfd(1, EFD_CLOEXEC);
+	auto_fd fd1 = eventfd(1, EFD_CLOEXEC), fd2 = eventfd(1, EFD_CLOEXEC),
+		fd3 = eventfd(1, EFD_CLOEXEC);
 	struct eye a, b, c;
 
 	need(iothread_create(&io, "early", engine, 8, NULL) == 0);
@@ -334,7 +341,8 @@ static void test_watch_before_start(void)
 	wait_for(&a.seen);
 	wait_for(&b.seen);
 	settle(io);
-	ok(a.calls == 1 && b.calls == 1 && !c.calls, "watches from before the start and from init see their (blocking) eventfd");
+	ok(a.calls == 1 && b.calls == 1 && !c.calls,
+	   "watches from before the start and from init see their (blocking) eventfd");
 	iothread_destroy(io);
 	ok(!a.watch.slot && !b.watch.slot, "the end unwatches what is left");
 }
@@ -388,7 +396,8 @@ static void kick_both(void *arg)
 static void test_unwatch_other(void)
 {
 	struct iothread *io = thread();
-	auto_fd fd1 = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), fd2 = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	auto_fd fd1 = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
+		fd2 = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	struct eye pair[2];
 	unsigned both = 0;
 
@@ -407,6 +416,51 @@ static void test_unwatch_other(void)
 	}
 	is(both, 0, "a watch ended by another in the same turn is not called");
 	iothread_destroy(io);
+}
+
+#define EYES 100
+
+static void eyes_open(void *arg)
+{
+	struct eye *eyes = arg;
+
+	for (unsigned i = 0; i < EYES; i++)
+		eye_open(&eyes[i]);
+}
+
+static void eyes_shut(void *arg)
+{
+	struct eye *eyes = arg;
+
+	for (unsigned i = 0; i < EYES; i++)
+		eye_shut(&eyes[i]);
+}
+
+/* More watches than the ring has room for, and more events than one wait reports. */
+static void test_many_watches(void)
+{
+	struct iothread *io = thread_with(1, NULL);
+	struct eye *eyes = calloc(EYES, sizeof(*eyes));
+	unsigned wrong = 0;
+
+	need(eyes);
+	for (unsigned i = 0; i < EYES; i++)
+		eye_init(&eyes[i], io, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), WATCH_EVENTFD);
+	loop_call(io, eyes_open, eyes);
+	for (unsigned round = 0; round < 10; round++) {
+		for (unsigned i = 0; i < EYES; i++)
+			kick(eyes[i].watch.fd);
+		for (unsigned i = 0; i < EYES; i++)
+			wait_for(&eyes[i].seen);
+	}
+	loop_call(io, eyes_shut, eyes);
+	for (unsigned i = 0; i < EYES; i++) {
+		wrong += eyes[i].err || eyes[i].calls != 10;
+		close(eyes[i].watch.fd);
+	}
+	is(wrong, 0, "a hundred watches with a depth of 1 are each called for every kick");
+	iothread_destroy(io);
+	free(eyes);
 }
 
 /* ---- files ---- */
@@ -442,8 +496,8 @@ static void req_rw(void *arg)
 
 	r->op.done = req_done;
 	r->inside = true;
-	r->now = r->write ? loop_writev(r->io, &r->op, r->file, r->iov, r->niov, r->off) :
-			    loop_readv(r->io, &r->op, r->file, r->iov, r->niov, r->off);
+	r->now = r->write ? loop_writev(r->io, &r->op, r->file, r->iov, r->niov, r->off)
+			  : loop_readv(r->io, &r->op, r->file, r->iov, r->niov, r->off);
 	r->inside = false;
 }
 
@@ -466,7 +520,8 @@ static int finish(struct req *r, void (*begin)(void *))
 	return r->now == -EINPROGRESS ? r->res : r->now;
 }
 
-static int rw(struct iothread *io, struct io_file *file, bool write, void *buf, size_t n, uint64_t off)
+static int rw(struct iothread *io, struct io_file *file, bool write, void *buf, size_t n,
+	      uint64_t off)
 {
 	struct iovec iov = {buf, n};
 	struct req r = {.io = io, .file = file, .iov = &iov, .niov = 1, .off = off, .write = write};
@@ -528,7 +583,8 @@ static void test_cached(void)
 	settle(io);
 	is(r.dones, 0, "nor later");
 	ok(right(buf, 4096, 8192), "its bytes are right");
-	is(rw(io, &file, false, buf, (size_t)2 * FILE_SIZE, 0), FILE_SIZE, "a read over the end is short");
+	is(rw(io, &file, false, buf, (size_t)2 * FILE_SIZE, 0), FILE_SIZE,
+	   "a read over the end is short");
 	ok(right(buf, FILE_SIZE, 0), "and right up to the end");
 	is(rw(io, &file, false, buf, 100, FILE_SIZE), 0, "at the end it returns 0");
 	is(rw(io, &file, false, buf, 100, FILE_SIZE * 9ull), 0, "and past it");
@@ -572,7 +628,8 @@ static void test_writes(void)
 	unsigned char *out = pattern(FILE_SIZE), *in = calloc(1, FILE_SIZE);
 	struct req r = {.io = io, .file = &file};
 
-	is(rw(io, &file, true, out + 5000, FILE_SIZE - 5000, 5000), FILE_SIZE - 5000, "a file is written");
+	is(rw(io, &file, true, out + 5000, FILE_SIZE - 5000, 5000), FILE_SIZE - 5000,
+	   "a file is written");
 	is(rw(io, &file, true, out, 5000, 0), 5000, "and its beginning");
 	is(finish(&r, req_fsync), 0, "fsync");
 	is(r.now, -EINPROGRESS, "is never at once");
@@ -607,9 +664,11 @@ static void test_direct(void)
 	file = (struct io_file){.fd = direct};
 	is(rw(io, &file, false, buf, 65536, 0), 65536, "O_DIRECT: a read");
 	ok(right(buf, 65536, 0), "its bytes are right");
-	is(rw(io, &file, false, buf, 131072, 0), 65536 + 512, "O_DIRECT: a read over the end is short");
+	is(rw(io, &file, false, buf, 131072, 0), 65536 + 512,
+	   "O_DIRECT: a read over the end is short");
 	is(rw(io, &file, true, buf, 4096, 0), 4096, "O_DIRECT: a write");
-	is(rw(io, &file, false, (char *)buf + 1, 4096, 1), -EINVAL, "O_DIRECT: what is not aligned is refused");
+	is(rw(io, &file, false, (char *)buf + 1, 4096, 1), -EINVAL,
+	   "O_DIRECT: what is not aligned is refused");
 	free(buf);
 	iothread_destroy(io);
 }
@@ -640,7 +699,8 @@ static void test_many_iovecs(bool cached)
 	for (size_t i = 0, at = 0; i < MANY; at += i++ % 8)
 		iov[i] = (struct iovec){in + at, i % 8};
 	r = (struct req){.io = io, .file = &source, .iov = iov, .niov = MANY, .off = 11};
-	is(finish(&r, req_rw), total, "1500 iovecs are read whole, %s", cached ? "cached" : "from the disk");
+	is(finish(&r, req_rw), total, "1500 iovecs are read whole, %s",
+	   cached ? "cached" : "from the disk");
 	ok(right(in, total, 11), "no byte of them twice or missing");
 
 	/* A thousand and more empty ones first: the end of the file must not be seen in them. */
@@ -664,7 +724,8 @@ static void test_short_write(void)
 	need(!getrlimit(RLIMIT_FSIZE, &old));
 	small = (struct rlimit){.rlim_cur = 10000, .rlim_max = old.rlim_max};
 	need(!setrlimit(RLIMIT_FSIZE, &small));
-	is(rw(io, &file, true, out, 65536, 0), 10000, "a write that meets a limit returns what went in");
+	is(rw(io, &file, true, out, 65536, 0), 10000,
+	   "a write that meets a limit returns what went in");
 	is(rw(io, &file, true, out, 4096, 10000), -EFBIG, "the next one meets the error");
 	need(!setrlimit(RLIMIT_FSIZE, &old));
 	free(out);
@@ -684,7 +745,8 @@ static void test_bad_files(void)
 	is(rw(io, &bad, true, buf, 10, 0), -EBADF, "and writing");
 	is(finish(&r, req_fsync), -EBADF, "and fsync");
 	need(lseek(fd, 50, SEEK_SET) == 50);
-	is(rw(io, &file, false, buf, 10, UINT64_MAX), -EINVAL, "offset -1 is not taken for the file position");
+	is(rw(io, &file, false, buf, 10, UINT64_MAX), -EINVAL,
+	   "offset -1 is not taken for the file position");
 	is(rw(io, &file, true, buf, 10, UINT64_MAX), -EINVAL, "nor in a write");
 	is(rw(io, &file, false, buf, 10, INT64_MAX - 5), -EINVAL, "an end beyond 2^63 is refused");
 	is(lseek(fd, 0, SEEK_CUR), 50, "and the position stays");
@@ -713,6 +775,24 @@ static void test_flags(void)
 	iothread_destroy(io);
 }
 
+/*
+ * Where the file system knows no reading without waiting, the ring answers EAGAIN for such a file.
+ */
+static void test_nonblocking(void)
+{
+	struct iothread *io = thread();
+	auto_fd fd = open("/proc/version", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct io_file file = {.fd = fd};
+	char buf[512], want[512];
+	ssize_t n = pread(fd, want, sizeof(want), 0);
+
+	need(n > 0);
+	is(rw(io, &file, false, buf, sizeof(buf), 0), n, "a file opened O_NONBLOCK is waited for");
+	ok(!memcmp(buf, want, (size_t)n), "its bytes are right");
+	ok(file.no_nowait_read, "that it cannot answer at once is remembered");
+	iothread_destroy(io);
+}
+
 /* ---- many at once ---- */
 
 #define DEEP 10000
@@ -720,9 +800,8 @@ static void test_flags(void)
 struct deep {
 	struct iothread *io;
 	struct io_file file;
-	struct req *reqs;
 	unsigned done, wrong;
-	unsigned char *out;
+	bool for_ever;
 	sem_t end;
 };
 struct deep_req {
@@ -750,7 +829,7 @@ static void deep_done(struct io_op *op, int res)
 	struct deep *d = q->deep;
 
 	d->wrong += res != 64 || !right(q->buf, 64, op->off);
-	if (q->again) {
+	if (q->again || d->for_ever) {
 		q->again = false;
 		deep_read(q, op->off / 2);
 		return;
@@ -809,6 +888,38 @@ static void test_destroy_in_flight(void)
 	iothread_destroy(d.io);
 	is(d.done, DEEP, "destroyed with 10000 operations under way, all are done first");
 	is(d.wrong, 0, "each with its own bytes");
+	free(q);
+}
+
+static void deep_stop(void *arg)
+{
+	((struct deep *)arg)->for_ever = false;
+}
+
+/* Hard case A30. */
+static void test_fair(void)
+{
+	struct deep d = {.io = thread_with(8, NULL), .for_ever = true};
+	auto_fd fd = file_new(0, FILE_SIZE);
+	auto_fd efd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	struct deep_req *q = calloc(DEEP, sizeof(*q));
+	struct eye e;
+
+	need(q);
+	sem_init(&d.end, 0, 0);
+	d.file = (struct io_file){.fd = fd, .no_nowait_read = true};
+	q->deep = &d;
+	eye_init(&e, d.io, efd, WATCH_EVENTFD);
+	loop_call(d.io, eye_open, &e);
+	loop_call(d.io, deep_begin, q);
+	for (unsigned i = 0; i < 20; i++) {
+		kick(efd);
+		wait_for(&e.seen);
+	}
+	loop_call(d.io, deep_stop, &d);
+	wait_for(&d.end);
+	is(d.wrong, 0, "kicks and calls get through operations that follow each other for ever");
+	iothread_destroy(d.io);
 	free(q);
 }
 
@@ -936,7 +1047,10 @@ static void offload_begin(void *arg)
 	j->now = loop_offload(j->io, &j->op, offload_getppid);
 }
 
-/* In a process of its own: makes a call that is on the list, or is not, on the iothread or its pool. */
+/*
+ * In a process of its own: makes a call that is on the list, or is not, on the iothread or its
+ * pool.
+ */
 static int filtered(bool listed, bool pool)
 {
 	pid_t pid = fork();
@@ -952,7 +1066,8 @@ static int filtered(bool listed, bool pool)
 		need(sandbox_init() == 0);
 		io = thread_with(8, listed ? &getppid_ok : NULL);
 		job_init(&j, io);
-		loop_call(io, pool ? offload_begin : call_getppid, pool ? (void *)&j : (void *)&ppid);
+		loop_call(io, pool ? offload_begin : call_getppid,
+			  pool ? (void *)&j : (void *)&ppid);
 		if (pool)
 			wait_for(&j.end);
 		iothread_destroy(io);
@@ -995,8 +1110,10 @@ static const char *engine_with(const char *env)
 static void test_choice(bool have_uring)
 {
 	ok(!strcmp(engine_with("epoll"), "epoll"), "WHERRY_ENGINE=epoll is followed");
-	ok(!strcmp(engine_with(NULL), have_uring ? "uring" : "epoll"), "without it, io_uring where the host has it");
-	ok(!strcmp(engine_with("uring"), "uring") == have_uring, "WHERRY_ENGINE=uring is followed or refused");
+	ok(!strcmp(engine_with(NULL), have_uring ? "uring" : "epoll"),
+	   "without it, io_uring where the host has it");
+	ok(!strcmp(engine_with("uring"), "uring") == have_uring,
+	   "WHERRY_ENGINE=uring is followed or refused");
 	ok(!strcmp(engine_with("kqueue"), "EINVAL"), "another engine is refused");
 }
 
@@ -1020,6 +1137,7 @@ static void test_engine(void)
 	test_watch_before_start();
 	test_levels();
 	test_unwatch_other();
+	test_many_watches();
 	test_cached();
 	test_uncached();
 	test_writes();
@@ -1029,8 +1147,10 @@ static void test_engine(void)
 	test_short_write();
 	test_bad_files();
 	test_flags();
+	test_nonblocking();
 	test_deep();
 	test_destroy_in_flight();
+	test_fair();
 	test_offload();
 	test_signals();
 	test_filters();

@@ -36,46 +36,60 @@
 #define POWEROFF      OUTB("0x600", "0x34") /* SLP_EN, type 5 */
 #define FOREVER       "9: hlt\n jmp 9b\n"
 
-/* clang-format off: one line, one thought. */
+/* clang-format off */
 GUEST(guest_hello, "32",
-      "mov $0x110000, %esi\n mov $5, %ecx\n mov $0x500, %edx\n cld\n rep outsb\n" POWEROFF
-	      /* Never said: the vCPU must not come back after the exit that ended the machine. */
-	      SAY("'!'") FOREVER);
+      "mov $0x110000, %esi\n mov $5, %ecx\n mov $0x500, %edx\n cld\n rep outsb\n"
+      POWEROFF
+      /* Never said: the vCPU must not come back after the exit that ended the machine. */
+      SAY("'!'") FOREVER);
 GUEST(guest_mmio, "32",
-      "mov 0xd0000000, %eax\n mov %eax, 0xd0000008\n movb $0x5a, 0xd0000010\n" POWEROFF FOREVER);
+      "mov 0xd0000000, %eax\n mov %eax, 0xd0000008\n movb $0x5a, 0xd0000010\n"
+      POWEROFF FOREVER);
 GUEST(guest_unknown, "32",
       "mov $0x1234, %edx\n in (%dx), %eax\n cmp $0xffffffff, %eax\n jne 1f\n"
       "mov $0x5678, %eax\n out %eax, (%dx)\n"
-      "mov 0xd8000000, %eax\n cmp $0xffffffff, %eax\n jne 1f\n movl $1, 0xd8000000\n" SAY(
-	      "'y'") "1:\n" POWEROFF FOREVER);
-GUEST(guest_reset, "32", OUTB("0x602", "1") FOREVER);
+      "mov 0xd8000000, %eax\n cmp $0xffffffff, %eax\n jne 1f\n movl $1, 0xd8000000\n"
+      SAY("'y'") "1:\n"
+      POWEROFF FOREVER);
+GUEST(guest_reset, "32",
+      OUTB("0x602", "1") FOREVER);
 GUEST(guest_no_sleep, "32",
       /* SLP_EN with another type, type 5 without SLP_EN, another reset value: nothing happens. */
-      OUTB("0x600", "0x20") OUTB("0x600", "0x14")
-	      OUTB("0x602", "2") "mov $0x600, %edx\n in (%dx), %al\n test %al, %al\n jne 1f\n" OUTB(
-		      "0x80", "0x55") SAY("'y'") "1:\n" POWEROFF FOREVER);
-GUEST(guest_triple, "32", "push $0\n push $0\n lidt (%esp)\n ud2\n" FOREVER);
-GUEST(guest_spin, "32", "1: jmp 1b\n");
-GUEST(guest_spin_io, "32", "mov $0x1234, %edx\n 1: in (%dx), %al\n jmp 1b\n");
+      OUTB("0x600", "0x20") OUTB("0x600", "0x14") OUTB("0x602", "2")
+      "mov $0x600, %edx\n in (%dx), %al\n test %al, %al\n jne 1f\n"
+      OUTB("0x80", "0x55")
+      SAY("'y'") "1:\n"
+      POWEROFF FOREVER);
+GUEST(guest_triple, "32",
+      "push $0\n push $0\n lidt (%esp)\n ud2\n" FOREVER);
+GUEST(guest_nowhere, "32",
+      "mov $0xd8000000, %eax\n jmp *%eax\n");
+GUEST(guest_spin, "32",
+      "1: jmp 1b\n");
+GUEST(guest_spin_io, "32",
+      "mov $0x1234, %edx\n 1: in (%dx), %al\n jmp 1b\n");
 GUEST(guest_doorbell, "32",
-      "movl $7, 0xd0001000\n movw $7, 0xd0001000\n movl $7, 0xd0001004\n" POWEROFF FOREVER);
+      "movl $7, 0xd0001000\n movw $7, 0xd0001000\n movl $7, 0xd0001004\n"
+      POWEROFF FOREVER);
 GUEST(guest_interrupts, "32",
-      "lidt 0x111ff8\n" OUTB("0x21", "0xff") OUTB("0xa1", "0xff") /* PICs off */
-      "movl $0x1ff, 0xfee000f0\n"                                 /* local APIC on */
+      "lidt 0x111ff8\n"
+      OUTB("0x21", "0xff") OUTB("0xa1", "0xff")		    /* PICs off */
+      "movl $0x1ff, 0xfee000f0\n"			    /* local APIC on */
       "movl $0x1a, 0xfec00000\n movl $0x42, 0xfec00010\n"   /* IOAPIC pin 5: edge, vector 0x42 */
       "movl $0x24, 0xfec00000\n movl $0x8043, 0xfec00010\n" /* pin 10: level, vector 0x43 */
-      SAY("'R'") "8: sti\n hlt\n jmp 8b\n"
-		 /* A software KVM emulates this code and has no iret: handlers go back by a jump.
-		  */
-		 ".irp v, 0x40, 0x41, 0x42, 0x43\n"
-		 ".balign 32\n mov $0x8ff0, %esp\n" SAY("\\v") "movl $0, 0xfee000b0\n jmp 8b\n"
-							       ".endr\n");
+      SAY("'R'")
+      "8: sti\n hlt\n jmp 8b\n"
+      /* A software KVM emulates this code and has no iret: handlers go back by a jump. */
+      ".irp v, 0x40, 0x41, 0x42, 0x43\n"
+      ".balign 32\n mov $0x8ff0, %esp\n" SAY("\\v") "movl $0, 0xfee000b0\n jmp 8b\n"
+      ".endr\n");
 GUEST(guest_smp, "32",
       "movl $0x1ff, 0xfee000f0\n"
       "movl $0xc4500, 0xfee00300\n" /* INIT to all but self */
       "movl $0xc4608, 0xfee00300\n" /* start-up at 0x8000 */
       FOREVER);
-GUEST(guest_ap, "16", "mov $0x500, %dx\n mov $'A', %al\n out %al, (%dx)\n" FOREVER);
+GUEST(guest_ap, "16",
+      "mov $0x500, %dx\n mov $'A', %al\n out %al, (%dx)\n" FOREVER);
 GUEST(guest_long, "64",
       /* The GDT in RAM holds the selectors of the boot protocol. */
       "mov $0x18, %eax\n mov %eax, %ds\n mov %eax, %es\n mov %eax, %ss\n"
@@ -83,7 +97,9 @@ GUEST(guest_long, "64",
       "cmp $0x7000, %rsi\n jne 1f\n"
       "cmpl $0x53726448, 0x202(%rsi)\n jne 1f\n" /* the header's magic */
       "mov $0xd0000000, %edi\n movabs $0x1122334455667788, %rax\n"
-      "cmp %rax, (%rdi)\n jne 1f\n mov %rax, 8(%rdi)\n" SAY("'y'") "1:\n" POWEROFF FOREVER);
+      "cmp %rax, (%rdi)\n jne 1f\n mov %rax, 8(%rdi)\n"
+      SAY("'y'") "1:\n"
+      POWEROFF FOREVER);
 /* clang-format on */
 
 /* ---- the machine around them ---- */
@@ -292,6 +308,12 @@ static void test_ends(void)
 	machine_init(&m, 2, ARCH_ENTRY_PVH32, GUEST_OF(guest_triple));
 	is(machine_run(&m), VM_TRIPLE_FAULT, "a triple fault is a triple fault");
 	ok(strstr(m.vm->end_detail, "vcpu0"), "and names its vCPU");
+	machine_fini(&m);
+
+	/* Hard case C23. */
+	machine_init(&m, 1, ARCH_ENTRY_PVH32, GUEST_OF(guest_nowhere));
+	is(machine_run(&m), VM_ERROR, "a guest that runs where no memory is ends with an error");
+	ok(strstr(m.vm->end_detail, "vcpu0: KVM"), "that says what KVM said");
 	machine_fini(&m);
 
 	machine_init(&m, 1, ARCH_ENTRY_PVH32, GUEST_OF(guest_no_sleep));

@@ -144,6 +144,15 @@ static unsigned config_irqs(struct fakeguest *fg)
 
 /* ---- requests ---- */
 
+static bool engine_works(const char *engine)
+{
+	struct iothread *io = NULL;
+	int r = iothread_create(&io, "try", strcmp(engine, "uring") ? LOOP_EPOLL : LOOP_URING, 8, NULL);
+
+	iothread_destroy(io);
+	return !r;
+}
+
 static void t_echo(const char *engine, uint64_t features, uint16_t size)
 {
 	struct probe p;
@@ -151,6 +160,10 @@ static void t_echo(const char *engine, uint64_t features, uint16_t size)
 	char out[300], in[300];
 	unsigned bad = 0;
 
+	if (!engine_works(engine)) {
+		skip("this host refuses io_uring", "requests through the %s engine", engine);
+		return;
+	}
 	setenv("WHERRY_ENGINE", engine, 1);
 	fg = guest_with(&p);
 	fg_start(fg, features, size);
@@ -200,14 +213,15 @@ static void t_any_layout(void)
 
 	fg_start(fg, EVENT_IDX, 64);
 	for (uint32_t cut = 0; cut <= 12; cut++) {
-		struct fg_buf rd[] = {{"any layout!", cut}, {"any layout!" + cut, 12 - cut}};
+		const char *text = "any layout!";
+		struct fg_buf rd[] = {{text, cut}, {text + cut, 12 - cut}};
 		struct fg_buf wr[] = {{NULL, 12 - cut}, {NULL, cut}};
 		uint64_t gpa[2];
 		uint32_t len;
 
 		fg_add(&fg->q[ECHO], rd, 2, wr, 2, gpa);
 		bad += fg_used(&fg->q[ECHO], &len) < 0 || len != 12;
-		bad += memcmp(fg_ptr(fg, MIN(gpa[0], gpa[1]), 12), "any layout!", 12) != 0;
+		bad += memcmp(fg_ptr(fg, MIN(gpa[0], gpa[1]), 12), text, 12) != 0;
 	}
 	ok(!bad, "a request may be split anywhere, at its very ends too");
 	fg_destroy(fg);
@@ -330,9 +344,9 @@ static void t_queue_window(void)
 	}
 	is(changed, 0, "nor, any of their registers, after DRIVER_OK");
 	is(fg_call(&fg->q[ECHO], "x", 1, &c, 1), 1, "and the queue goes on");
-	for (uint32_t q = 2; q; q = q * 2 + 1)
-		for (unsigned i = 0; i < ARRAY_LEN(regs); i++)
-			left += virtio_queue_read(v, q, regs[i]);
+	for (unsigned i = 0; i < ARRAY_LEN(regs); i++)
+		left += virtio_queue_read(v, 2, regs[i]) | virtio_queue_read(v, 0xffff, regs[i]) |
+			virtio_queue_read(v, UINT32_MAX, regs[i]);
 	is(left + virtio_queue_read(v, 2, VIRTQ_SIZE_MAX), 0, "a queue number out of range reads 0");
 	virtio_queue_write(v, 2, VIRTQ_SIZE, 4);
 	virtio_queue_write(v, UINT32_MAX, VIRTQ_READY, 1);
@@ -564,18 +578,7 @@ static void t_not_running(void)
 	char c = 0;
 
 	probe_init(&p);
-	need(!virtio_attach(v, fg->vm));
-	fg->dev = v;
-	fg->tp = (struct transport){NULL, v};
-	v->tp = &fg->tp;
-	/* Borrow the counting transport of a guest that is attached the usual way. */
-	{
-		struct probe other;
-		struct fakeguest *fg2 = guest_with(&other);
-
-		fg->tp.ops = fg2->tp.ops;
-		fg_destroy(fg2);
-	}
+	fg_attach_only(fg, v);
 	fg_start(fg, EVENT_IDX, 8);
 	is(virtio_status_read(v), 0xf, "a device whose thread does not run yet can be started");
 	fg_start(fg, EVENT_IDX, 8);

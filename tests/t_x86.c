@@ -182,35 +182,36 @@ static void test_too_small(void)
 
 /* ---- CPUID ---- */
 
-struct cpuid {
-	struct kvm_cpuid2 head;
-	struct kvm_cpuid_entry2 entries[256];
+#define CPUID_MAX 256
+union cpuid {
+	struct kvm_cpuid2 list;
+	uint8_t room[sizeof(struct kvm_cpuid2) + CPUID_MAX * sizeof(struct kvm_cpuid_entry2)];
 };
 
-static void cpuid_of(struct vm *vm, unsigned id, struct cpuid *c)
+static void cpuid_of(struct vm *vm, unsigned id, union cpuid *c)
 {
 	int fd = ioctl(vm->vm_fd, KVM_CREATE_VCPU, id);
 
 	need(fd >= 0);
 	need(arch_vcpu_init(vm, fd, id, NULL) == 0);
 	memset(c, 0, sizeof(*c));
-	c->head.nent = ARRAY_LEN(c->entries);
+	c->list.nent = CPUID_MAX;
 	need(ioctl(fd, KVM_GET_CPUID2, c) == 0);
 	close(fd);
 }
 
-static struct kvm_cpuid_entry2 leaf(const struct cpuid *c, uint32_t function, uint32_t index)
+static struct kvm_cpuid_entry2 leaf(const union cpuid *c, uint32_t function, uint32_t index)
 {
-	for (uint32_t i = 0; i < c->head.nent; i++)
-		if (c->entries[i].function == function && c->entries[i].index == index)
-			return c->entries[i];
+	for (uint32_t i = 0; i < c->list.nent; i++)
+		if (c->list.entries[i].function == function && c->list.entries[i].index == index)
+			return c->list.entries[i];
 	return (struct kvm_cpuid_entry2){.function = function};
 }
 
 /* Hard case C14. */
 static void test_topology(struct vm *vm, unsigned id)
 {
-	struct cpuid c;
+	union cpuid c;
 
 	cpuid_of(vm, id, &c);
 	is(leaf(&c, 1, 0).ebx >> 24, id, "leaf 1 of vCPU %u has its APIC id", id);
@@ -237,7 +238,7 @@ static void test_topology(struct vm *vm, unsigned id)
 
 static void test_clock(struct vm *vm)
 {
-	struct cpuid c;
+	union cpuid c;
 
 	cpuid_of(vm, 1, &c);
 	if (!leaf(&c, 0x40000010, 0).eax) {
@@ -254,7 +255,7 @@ static void test_cpu_mask(void)
 {
 	struct vm_params params = {.mem_size = MIB(2), .ncpus = 1, .cpu_mask = "cx16,,rdtscp,"};
 	struct vm *vm = NULL;
-	struct cpuid c;
+	union cpuid c;
 
 	need(vm_create(&vm, &params) == 0);
 	cpuid_of(vm, 0, &c);

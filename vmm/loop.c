@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * loop.c - the iothread: its life, work from other threads, watches, and the turn that calls everybody back.
+ * loop.c - the iothread: its life, work from others, watches, and the turn that calls back.
  *
- * One turn: finished operations, fired watches, posted work, then the engine submits what these queued and sleeps, in
- * one system call where it can. Nothing is called back from anywhere else. Each of the three takes what is there once,
- * so that none starves the others (hard case A30). Work a callback posts to its own iothread runs in the same turn,
- * before the sleep: the place for what closes a batch.
- * Threads: see loop.h; fields say in loop_int.h who touches them. Calls: the engine, loop_pool.c, sandbox.h.
+ * One turn: finished operations, fired watches, posted work, then the engine submits what these
+ * queued and sleeps, in one system call where it can. Nothing is called back from anywhere else.
+ * Each of the three takes what is there once, so that none starves the others (hard case A30).
+ * Work a callback posts to its own iothread runs in the same turn, before the sleep: the place for
+ * what closes a batch.
+ *
+ * Threads: see loop.h; loop_int.h says of each field who touches it. Calls: the engine,
+ * loop_pool.c, sandbox.h.
  */
 #include "loop_int.h"
 #include "log.h"
@@ -38,9 +41,9 @@ int loop_sandbox(const struct iothread *io, const char *name)
 }
 
 /*
- * Signals are for the main thread, with one exception: those by which the kernel reports what this very thread has
- * done. Blocked, they would end the process without a word: SIGSYS is the filter's, SIGBUS may be a truncated file
- * behind guest memory.
+ * Signals are for the main thread, with one exception: those by which the kernel reports what this
+ * very thread has done. Blocked, they would end the process without a word: SIGSYS is the
+ * filter's, SIGBUS may be a truncated file behind guest memory.
  */
 static void signals_of_iothread(sigset_t *set)
 {
@@ -57,7 +60,7 @@ int loop_thread(pthread_t *thread, const char *name, void *(*fn)(void *), void *
 	pthread_attr_t attr;
 	int err;
 
-	/* The mask is inherited: set here, there is no moment at which the new thread could take a signal. */
+	/* Inherited: there is no moment at which the new thread could take a signal. */
 	signals_of_iothread(&set);
 	pthread_sigmask(SIG_SETMASK, &set, &old);
 	pthread_attr_init(&attr);
@@ -67,7 +70,8 @@ int loop_thread(pthread_t *thread, const char *name, void *(*fn)(void *), void *
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	errno = err;
 	if (err)
-		log_err("%s: cannot start a thread (is a limit on processes or memory set?): %m", name);
+		log_err("%s: cannot start a thread (is a limit on processes or memory set?): %m",
+			name);
 	return -err;
 }
 
@@ -90,7 +94,7 @@ const char *iothread_engine(const struct iothread *io)
 
 void loop_wake(struct iothread *io)
 {
-	/* Fails only where the counter is full: then it is readable, which is all that is wanted. */
+	/* Fails only where the counter is full: then it is readable, all that is wanted. */
 	(void)!write(io->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
 }
 
@@ -100,8 +104,9 @@ static void wake_ready(struct watch *w)
 }
 
 /*
- * The eventfd is written only by whoever finds the stack empty: the iothread takes all of it. It is not written by the
- * iothread itself, which looks at the stack before it sleeps; if others then push on top of that, they need not either.
+ * The eventfd is written only by whoever finds the stack empty: the iothread takes all of it. It
+ * is not written by the iothread itself, which looks at the stack before it sleeps; if others then
+ * push on top of that, they need not either.
  */
 void loop_post(struct iothread *io, struct loop_work *w)
 {
@@ -191,7 +196,7 @@ void slot_fire(struct iothread *io, struct loop_slot *slot)
 	TAILQ_INSERT_TAIL(&io->fired, slot, fire);
 }
 
-/* False if there is nothing for the watch after all. An eventfd that was only polled is read here. */
+/* False if there is nothing after all. An eventfd that was only polled is read here. */
 static bool slot_ready(const struct loop_slot *slot)
 {
 	uint64_t kicks;
@@ -226,7 +231,7 @@ static void run_finished(struct iothread *io)
 		next = op->next;
 		op_finish(io, op);
 	}
-	/* done() may submit, and a full ring is then emptied into finished: that is for the next turn. */
+	/* done() may watch, and a full ring is then emptied into finished: for the next turn. */
 	batch = io->finished;
 	io->finished = (struct op_fifo){0};
 	while ((op = op_fifo_take(&batch))) {
@@ -240,8 +245,8 @@ static void run_fired(struct iothread *io)
 	struct loop_slot *slot;
 	unsigned n = 0;
 
-	/* As many as there are now: a ready() may unwatch some of them, and cancelling may fire others. */
-	TAILQ_FOREACH(slot, &io->fired, fire)
+	/* As many as there are now: ready() may unwatch, and a cancel may fire others. */
+	for (slot = TAILQ_FIRST(&io->fired); slot; slot = TAILQ_NEXT(slot, fire))
 		n++;
 	while (n-- && (slot = TAILQ_FIRST(&io->fired))) {
 		TAILQ_REMOVE(&io->fired, slot, fire);
@@ -262,15 +267,15 @@ static void run_work(struct iothread *io)
 }
 
 /*
- * Whether a turn has something to do already. Looked at last before the sleep, after wake_fd was read: what is pushed
- * from here on finds the stack empty and writes wake_fd again. The read of the eventfd pairs with the write in
- * loop_wake(): who has seen a wake sees the push before it.
+ * Whether there is something that no event will tell of. Looked at last before the sleep, after
+ * wake_fd was read: what is pushed from here on finds the stack empty and writes wake_fd again.
+ * The read of the eventfd pairs with the write in loop_wake(): who has seen a wake sees the push
+ * before it.
  */
 static bool has_work(struct iothread *io)
 {
 	return __atomic_load_n(&io->work, __ATOMIC_RELAXED) ||
-	       __atomic_load_n(&io->returned, __ATOMIC_RELAXED) || io->finished.head ||
-	       !TAILQ_EMPTY(&io->fired);
+	       __atomic_load_n(&io->returned, __ATOMIC_RELAXED);
 }
 
 static void unwatch_all(struct iothread *io, const struct watch *but)
@@ -285,8 +290,8 @@ static void unwatch_all(struct iothread *io, const struct watch *but)
 }
 
 /*
- * Watches end at once, so that nothing new comes in; operations and what their done() submits and posts still run to
- * their end, with the pool's way back open.
+ * Watches end at once, so that nothing new comes in; operations and what their done() submits and
+ * posts still run to their end, with the pool's way back open.
  */
 static void stop_run(struct loop_work *w)
 {
@@ -320,14 +325,15 @@ static int iothread_enter(struct iothread *io)
 		err = loop_sandbox(io, io->name);
 	if (err)
 		return err;
-	TAILQ_FOREACH(slot, &io->slots, all)
+	/* Those from before the start. */
+	for (slot = TAILQ_FIRST(&io->slots); slot; slot = TAILQ_NEXT(slot, all))
 		io->ops->rearm(io, slot);
 	return 0;
 }
 
 /*
- * Everything of its own is in place before the first kick can arrive (hard case C5). If init fails the loop runs all
- * the same until iothread_start() has it end, for what init may have begun.
+ * Everything of its own is in place before the first kick can arrive (hard case C5). If init fails
+ * the loop runs all the same until iothread_start() has it end, for what init may have begun.
  */
 static void *iothread_main(void *arg)
 {
@@ -387,7 +393,8 @@ static int engine_create(struct iothread *io, enum loop_engine engine, unsigned 
 		if (!err)
 			return 0;
 		if (choice == LOOP_URING) {
-			log_err("%s: the host refuses io_uring, use WHERRY_ENGINE=epoll: %m", io->name);
+			log_err("%s: the host refuses io_uring, use WHERRY_ENGINE=epoll: %m",
+				io->name);
 			return err;
 		}
 		log_debug("%s: the host refuses io_uring, epoll is used: %m", io->name);
@@ -405,7 +412,8 @@ static int wake_create(struct iothread *io)
 	io->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (io->wake_fd < 0) {
 		err = -errno;
-		log_err("%s: cannot make an eventfd (is the limit on open files too low?): %m", io->name);
+		log_err("%s: cannot make an eventfd (is the limit on open files too low?): %m",
+			io->name);
 		return err;
 	}
 	io->wake = (struct watch){.fd = io->wake_fd, .kind = WATCH_EVENTFD, .ready = wake_ready};
@@ -416,8 +424,8 @@ static int wake_create(struct iothread *io)
 	return err;
 }
 
-int iothread_create(struct iothread **out, const char *name, enum loop_engine engine, unsigned depth,
-		    const struct syscalls *syscalls)
+int iothread_create(struct iothread **out, const char *name, enum loop_engine engine,
+		    unsigned depth, const struct syscalls *syscalls)
 {
 	struct iothread *io = calloc(1, sizeof(*io));
 	int err;

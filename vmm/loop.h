@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * loop.h - an iothread: one thread that sleeps in one place for kicks, descriptors and completions alike.
+ * loop.h - an iothread: one thread that sleeps in one place for kicks, descriptors and completions
+ * alike.
  *
- * Two engines behind one face, chosen when the thread is created: io_uring (kicks are reads in the ring, so one
- * io_uring_enter submits a batch and waits), and epoll with a small pool of threads, for hosts that refuse io_uring.
- * The ring is created restricted to the operations used here, because seccomp does not see ring operations.
+ * Two engines behind one face, chosen when the thread is created: io_uring (kicks are reads in the
+ * ring, so one io_uring_enter submits a batch and waits), and epoll with a small pool of threads,
+ * for hosts that refuse io_uring. The ring is created restricted to the operations used here,
+ * because seccomp does not see ring operations.
  *
- * Threads: unless said otherwise a function is called on the iothread itself, or before iothread_start(). Everything
- * that belongs to a device (queues, requests, sessions) is touched on its iothread only, so there are no locks above.
+ * Threads: unless said otherwise a function is called on the iothread itself, or before
+ * iothread_start(). Everything that belongs to a device (queues, requests, sessions) is touched on
+ * its iothread only, so there are no locks above.
  */
 #ifndef VMM_LOOP_H
 #define VMM_LOOP_H
@@ -25,18 +28,23 @@ enum loop_engine {
 };
 
 /*
- * Makes an iothread named name (at most 15 bytes are shown), not yet running. depth is how many operations may be in
- * flight without being held back (any number may be submitted). syscalls is what its thread and its pool may call
- * beyond the common list (borrowed, may be NULL). Any thread. 0 or -errno (logged).
+ * Makes an iothread named name (at most 15 bytes are shown), not yet running. depth is how many
+ * operations may be in flight without being held back (any number may be submitted). syscalls is
+ * what its thread and its pool may call beyond the common list (borrowed, may be NULL). Any
+ * thread. 0 or -errno (logged).
  */
-int iothread_create(struct iothread **out, const char *name, enum loop_engine engine, unsigned depth,
-		    const struct syscalls *syscalls) must_check;
+int iothread_create(struct iothread **out, const char *name, enum loop_engine engine,
+		    unsigned depth, const struct syscalls *syscalls) must_check;
 /*
- * Runs init(arg) (may be NULL) on the new thread, before anything else but after the filter; the return value of
- * iothread_start is that of init, or -errno. Any thread.
+ * Runs init(arg) (may be NULL) on the new thread, before anything else but after the filter; the
+ * return value of iothread_start is that of init, or -errno. Any thread.
  */
 int iothread_start(struct iothread *, int (*init)(void *arg), void *arg) must_check;
-/* Ends the thread after what is in flight is done, joins it and its pool, frees everything. NULL is fine. */
+/*
+ * Ends the watches, then the thread after what is in flight is done (and what done() submits),
+ * joins it and its pool, frees everything. What was submitted to an iothread that never ran is
+ * dropped. Any thread but the iothread itself. NULL is fine.
+ */
 void iothread_destroy(struct iothread *);
 /* "uring" or "epoll". Any thread. */
 const char *iothread_engine(const struct iothread *);
@@ -50,27 +58,38 @@ struct loop_work {
 	void (*fn)(struct loop_work *);
 	struct loop_work *next; /* private */
 };
-/* Runs w->fn(w) on the iothread, in the order of posting. Any thread, also the iothread itself. Never blocks. */
+/*
+ * Runs w->fn(w) on the iothread, in the order of posting. Any thread, also the iothread itself.
+ * Never blocks.
+ */
 void loop_post(struct iothread *, struct loop_work *w);
-/* Runs fn(arg) on the iothread and returns when it has returned. Any thread but the iothread itself. */
+/*
+ * Runs fn(arg) on the iothread, which runs, and returns when it has returned. Any thread but the
+ * iothread itself.
+ */
 void loop_call(struct iothread *, void (*fn)(void *), void *arg);
 
 /* ---- descriptors ---- */
 
-enum watch_kind {
-	WATCH_EVENTFD,	/* the loop reads the counter itself, then calls ready(): one call for any number of kicks */
-	WATCH_READABLE, /* level: ready() is called as long as the descriptor is readable (or at its end) */
-	WATCH_WRITABLE,
-};
+/*
+ * WATCH_EVENTFD: the loop reads the counter itself, then calls ready(), once for any number of
+ * kicks. The others are levels: ready() is called as long as the descriptor is readable (or at its
+ * end), or writable.
+ */
+enum watch_kind { WATCH_EVENTFD, WATCH_READABLE, WATCH_WRITABLE };
 struct watch {
-	int fd; /* borrowed */
+	int fd; /* borrowed; stays open until loop_unwatch() */
 	enum watch_kind kind;
 	void (*ready)(struct watch *);
 	void *slot; /* private */
 };
-/* -ENOMEM, -EEXIST (already watched), or what epoll_ctl says. */
+/* -ENOMEM, -EEXIST (already watched), -EBADF, or what epoll_ctl says. */
 int loop_watch(struct iothread *, struct watch *) must_check;
-/* After this ready() is not called again and the struct may be freed. Nothing happens if it is not watched. */
+/*
+ * After this ready() is not called again, the struct may be freed and the descriptor closed. A
+ * kick that was not called back stays in the eventfd. Nothing happens if it is not watched. May be
+ * called from any ready(), also its own.
+ */
 void loop_unwatch(struct iothread *, struct watch *);
 
 /* ---- file operations ---- */
@@ -82,8 +101,9 @@ struct io_file {
 };
 
 /*
- * One operation; embed in the request, container_of in done(). done is called once on the iothread, never from
- * inside the call that submitted it, and may submit the next operation with the same struct.
+ * One operation; embed in the request, container_of in done(). done is called once on the
+ * iothread, never from inside the call that submitted it, and may submit the next operation with
+ * the same struct.
  */
 struct io_op {
 	void (*done)(struct io_op *, int res); /* bytes, or -errno */
@@ -102,20 +122,23 @@ struct io_op {
 };
 
 /*
- * Read or write the whole of iov at off: retried until it is complete, the file ends, or an error. What can be had
- * without blocking is done at once. Returns the bytes moved or -errno if that settled it (done is NOT called), else
- * -EINPROGRESS: done will be called. An error after some bytes returns the bytes (the next call meets the error).
- * iov is consumed: it must stay valid until then and its contents are changed.
+ * Read or write the whole of iov at off: retried until it is complete, the file ends, or an error.
+ * What can be had without blocking is done at once. Returns the bytes moved or -errno if that
+ * settled it (done is NOT called), else -EINPROGRESS: done will be called. An error after some
+ * bytes returns the bytes (the next call meets the error). iov is consumed: it must stay valid
+ * until then and its contents are changed. -EINVAL: more than INT_MAX bytes, or an off beyond 2^63
+ * (both may come from the guest).
  */
-int loop_readv(struct iothread *, struct io_op *, struct io_file *, struct iovec *iov, unsigned niov,
-	       uint64_t off) must_check;
-int loop_writev(struct iothread *, struct io_op *, struct io_file *, struct iovec *iov, unsigned niov,
-		uint64_t off) must_check;
+int loop_readv(struct iothread *, struct io_op *, struct io_file *, struct iovec *iov,
+	       unsigned niov, uint64_t off) must_check;
+int loop_writev(struct iothread *, struct io_op *, struct io_file *, struct iovec *iov,
+		unsigned niov, uint64_t off) must_check;
 /* fsync (data_only: fdatasync). Always -EINPROGRESS, or -errno if it could not be submitted. */
 int loop_fsync(struct iothread *, struct io_op *, struct io_file *, bool data_only) must_check;
 /*
- * Runs fn(op) on a thread of the pool (same filter as the iothread), then done(op, what fn returned) here. For calls
- * that may block and that the ring does not know. fn sees only the request it is embedded in. -EINPROGRESS or -errno.
+ * Runs fn(op) on a thread of the pool (same filter as the iothread), then done(op, what fn
+ * returned) here. For calls that may block and that the ring does not know. fn sees only the
+ * request it is embedded in. -EINPROGRESS or -errno.
  */
 int loop_offload(struct iothread *, struct io_op *, int (*fn)(struct io_op *)) must_check;
 

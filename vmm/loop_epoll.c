@@ -2,9 +2,10 @@
 /*
  * loop_epoll.c - the engine for hosts that refuse io_uring: epoll, and the pool for what blocks.
  *
- * Level-triggered throughout, so a watch that was not served completely simply fires again. Events name the slot: they
- * are put on the loop's list before anyone is called back, and loop_unwatch() takes a slot off that list.
- * On the iothread, but for create and destroy. Calls: epoll(7), loop_pool.c.
+ * Level-triggered throughout, so a watch that was not served completely simply fires again. Events
+ * name the slot: they are put on the loop's list before anyone is called back, and loop_unwatch()
+ * takes a slot off that list. On the iothread, but for create and destroy. Calls: epoll(7),
+ * loop_pool.c.
  */
 #include "loop_int.h"
 #include "log.h"
@@ -69,7 +70,9 @@ static void epoll_unwatch(struct iothread *io, struct loop_slot *slot)
 	struct epoll *ep = io->engine;
 	int err = epoll_ctl(ep->fd, EPOLL_CTL_DEL, slot->watch->fd, NULL);
 
-	/* Closed before this, with a copy of it still open, it would go on naming the freed slot. */
+	/*
+	 * Closed before this, with a copy of it still open, it would go on naming the freed slot.
+	 */
 	assert(!err && "a descriptor was closed under its watch");
 	(void)err;
 }

@@ -2,10 +2,12 @@
 /*
  * loop_file.c - file operations: what can be had at once is, the rest goes to the engine.
  *
- * A read or write is one operation however many calls it takes: the byte cursor is the iov itself, cut from the front
- * as bytes move, so that a short or failed call never repeats what an earlier one did (hard case A27). The page cache
- * is asked first with RWF_NOWAIT, because handing a request to another thread costs more than a cached read.
- * On the iothread, but for op_run() which a pool thread may call. Calls: the engine's submit, loop_pool.c.
+ * A read or write is one operation however many calls it takes: the byte cursor is the iov itself,
+ * cut from the front as bytes move, so that a short or failed call never repeats what an earlier
+ * one did (hard case A27). The page cache is asked first with RWF_NOWAIT, because handing a
+ * request to another thread costs more than a cached read.
+ *
+ * On the iothread, but for op_run(), which a pool thread may call. Calls: the engine, loop_pool.c.
  */
 #include "loop_int.h"
 #include <assert.h>
@@ -16,7 +18,7 @@ static int errno_neg(ssize_t r)
 	return r < 0 ? -errno : (int)r;
 }
 
-/* One call for what is left of op: bytes (never more than INT_MAX, the kernel sees to that) or -errno. */
+/* One call for what is left of op: bytes, which op_rw() keeps below INT_MAX, or -errno. */
 static int op_call(const struct io_op *op, int flags)
 {
 	int niov = (int)MIN(op->niov, (unsigned)IOV_MAX);
@@ -59,7 +61,8 @@ int op_run(struct io_op *op)
 /* What needs no waiting. True when that was all of it, with op->res set. */
 static bool op_try(struct io_op *op)
 {
-	bool *refused = op->kind == OP_READ ? &op->file->no_nowait_read : &op->file->no_nowait_write;
+	bool *refused =
+		op->kind == OP_READ ? &op->file->no_nowait_read : &op->file->no_nowait_write;
 
 	while (!*refused) {
 		int n = op_call(op, RWF_NOWAIT);
@@ -86,6 +89,9 @@ static void op_begin(struct iothread *io, struct io_op *op, unsigned kind, struc
 	op->file = file;
 	op->kind = (unsigned char)kind;
 	op->fn = op_run;
+	op->iov = NULL;
+	op->niov = 0;
+	op->off = 0;
 	op->moved = 0;
 }
 
@@ -97,10 +103,11 @@ static int op_submit(struct iothread *io, struct io_op *op)
 }
 
 /*
- * off may come from a guest. -1 must not reach the kernel, which takes it for "at the file position, and move it" in
- * preadv2 and in the ring alike; anything else above INT64_MAX would be refused there too.
+ * off may come from a guest. -1 must not reach the kernel: in preadv2 and in the ring alike it
+ * means "at the file position, and move that". The rest above INT64_MAX is refused there too.
  */
-static int op_rw(struct iothread *io, struct io_op *op, struct iovec *iov, unsigned niov, uint64_t off)
+static int op_rw(struct iothread *io, struct io_op *op, struct iovec *iov, unsigned niov,
+		 uint64_t off)
 {
 	size_t total = 0;
 

@@ -7,9 +7,9 @@
  *   loop_pool.c   threads for calls that block
  *   loop_uring.c, loop_epoll.c   where the thread sleeps
  *
- * An engine only collects: it moves what happened into iothread.fired and iothread.finished, and the turn in loop.c
- * calls back from there. So an engine may look for events at any time (a full ring, a cancel) without re-entering
- * anyone.
+ * An engine only collects: it moves what happened into iothread.fired and iothread.finished, and
+ * the turn in loop.c calls back from there. So an engine may look for events at any time (a full
+ * ring, a cancel) without re-entering anyone.
  */
 #ifndef VMM_LOOP_INT_H
 #define VMM_LOOP_INT_H
@@ -19,16 +19,16 @@
 #include <semaphore.h>
 #include <sys/queue.h>
 
-/* One per watch; owned by the loop, since a ring may refer to it until the engine has cancelled it. */
+/* One per watch; owned by the loop, since a ring may refer to it until it has been cancelled. */
 struct loop_slot {
 	TAILQ_ENTRY(loop_slot) all;
 	TAILQ_ENTRY(loop_slot) fire;
 	struct watch *watch; /* borrowed */
-	bool fired;	     /* on iothread.fired */
-	bool armed;	     /* the ring holds a request for it */
-	bool spurious;	     /* fired to be armed again, there is nothing for the watch */
-	bool by_poll;	     /* the engine reports readiness only: an eventfd has still to be read */
-	uint64_t kicks;	     /* eventfd: what the ring read out of it */
+	bool fired;          /* on iothread.fired */
+	bool armed;          /* the ring holds a request for it */
+	bool spurious;       /* fired to be armed again, there is nothing for the watch */
+	bool by_poll;        /* only readiness is reported: an eventfd has still to be read */
+	uint64_t kicks;      /* eventfd: what the ring read out of it */
 };
 TAILQ_HEAD(loop_slots, loop_slot);
 
@@ -67,32 +67,33 @@ static inline struct io_op *op_fifo_take(struct op_fifo *f)
 }
 
 /*
- * A stack that any thread pushes to and the iothread empties as a whole. Lock-free rather than a mutex, because a vCPU
- * posts here and must not wait for another thread that was preempted while it held the lock; as nothing is ever popped
- * alone, the CAS needs no guard against a node coming back (ABA). True if it was empty: then the reader has to be woken.
- * The release makes the node's contents visible to the acquire in stack_take().
+ * A stack that any thread pushes to and the iothread empties as a whole. Lock-free rather than a
+ * mutex, because a vCPU posts here and must not wait for another thread that was preempted while
+ * it held the lock; as nothing is ever popped alone, the CAS needs no guard against a node coming
+ * back (ABA). True if it was empty: then the reader has to be woken. The release makes the node's
+ * contents visible to the acquire in stack_take().
  */
-#define stack_push(top, item)                                                                      \
-	({                                                                                         \
-		__typeof__(item) old_ = __atomic_load_n(top, __ATOMIC_RELAXED);                    \
-		do                                                                                 \
-			(item)->next = old_;                                                       \
-		while (!__atomic_compare_exchange_n(top, &old_, item, true, __ATOMIC_RELEASE,      \
-						    __ATOMIC_RELAXED));                            \
-		old_ == NULL;                                                                      \
+#define stack_push(top, item)                                                                 \
+	({                                                                                    \
+		__typeof__(item) old_ = __atomic_load_n(top, __ATOMIC_RELAXED);               \
+		do                                                                            \
+			(item)->next = old_;                                                  \
+		while (!__atomic_compare_exchange_n(top, &old_, item, true, __ATOMIC_RELEASE, \
+						    __ATOMIC_RELAXED));                       \
+		old_ == NULL;                                                                 \
 	})
 /* All of it, oldest first. */
-#define stack_take(top)                                                                            \
-	({                                                                                         \
-		__typeof__(*(top)) new_ = __atomic_exchange_n(top, NULL, __ATOMIC_ACQUIRE);        \
-		__typeof__(*(top)) all_ = NULL;                                                    \
-		while (new_) {                                                                     \
-			__typeof__(*(top)) older_ = new_->next;                                    \
-			new_->next = all_;                                                         \
-			all_ = new_;                                                               \
-			new_ = older_;                                                             \
-		}                                                                                  \
-		all_;                                                                              \
+#define stack_take(top)                                                                     \
+	({                                                                                  \
+		__typeof__(*(top)) new_ = __atomic_exchange_n(top, NULL, __ATOMIC_ACQUIRE); \
+		__typeof__(*(top)) all_ = NULL;                                             \
+		while (new_) {                                                              \
+			__typeof__(*(top)) older_ = new_->next;                             \
+			new_->next = all_;                                                  \
+			all_ = new_;                                                        \
+			new_ = older_;                                                      \
+		}                                                                           \
+		all_;                                                                       \
 	})
 
 #define POOL_MAX 4
@@ -112,19 +113,28 @@ struct loop_engine_ops {
 	const char *name;
 	struct syscalls syscalls;
 	unsigned pool_threads;
-	/* Any thread. io->engine is the engine's. destroy accepts what create left half-built, and a thread that ended. */
+	/*
+	 * Any thread. io->engine is the engine's. destroy accepts what create left half-built, and
+	 * a thread that ended.
+	 */
 	int (*create)(struct iothread *, unsigned depth) must_check;
 	void (*destroy)(struct iothread *);
-	/* On the iothread before its filter: what must come from the thread itself and never again. */
+	/* On the iothread, before its filter: what is done once and by the thread itself. */
 	int (*enter)(struct iothread *) must_check;
 	/* watch: from now on the slot fires. rearm: it was called back and is still watched. */
 	int (*watch)(struct iothread *, struct loop_slot *) must_check;
 	void (*rearm)(struct iothread *, struct loop_slot *);
-	/* Returns when the engine has forgotten the slot. A kick that was read but not called back is put back. */
+	/*
+	 * Returns when the engine has forgotten the slot. A kick that was read but not called back
+	 * is put back.
+	 */
 	void (*unwatch)(struct iothread *, struct loop_slot *);
 	/* Does what is left of op, then op_finish(). */
 	void (*submit)(struct iothread *, struct io_op *);
-	/* Submits what was queued and collects what happened; with sleep, waits until something has. */
+	/*
+	 * Submits what was queued and collects what happened; with sleep, and if nothing has,
+	 * waits until something does.
+	 */
 	void (*wait)(struct iothread *, bool sleep);
 };
 extern const struct loop_engine_ops loop_uring, loop_epoll;
@@ -136,10 +146,10 @@ struct iothread {
 	const struct syscalls *syscalls; /* borrowed; the device's list, or NULL */
 
 	pthread_t thread;
-	uintptr_t self;	  /* atomic: pthread_self() of the running thread, 0 before */
-	bool started;	  /* thread is to be joined */
-	sem_t entered;	  /* posted once by each new thread */
-	int start_error;  /* atomic: of any of them */
+	uintptr_t self;  /* atomic: pthread_self() of the running thread, 0 before */
+	bool started;    /* thread is to be joined */
+	sem_t entered;   /* posted once by each new thread */
+	int start_error; /* atomic: of any of them */
 	int (*init)(void *);
 	void *init_arg;
 
@@ -166,11 +176,17 @@ struct iothread {
 void slot_fire(struct iothread *, struct loop_slot *);
 /* On the iothread, or nothing runs yet. */
 bool loop_owned(const struct iothread *);
-/* The caller is a new thread of this loop: installs the filter every thread of it has. 0 or -errno (logged). */
+/*
+ * The caller is a new thread of this loop: installs the filter every thread of it has. 0 or -errno
+ * (logged).
+ */
 int loop_sandbox(const struct iothread *, const char *name) must_check;
 /* Wakes the iothread. Any thread. */
 void loop_wake(struct iothread *);
-/* pthread_create with a small stack and every signal blocked that is not the thread's own fault. -errno (logged). */
+/*
+ * pthread_create with a small stack and every signal blocked that is not the thread's own fault.
+ * -errno (logged).
+ */
 int loop_thread(pthread_t *, const char *name, void *(*fn)(void *), void *arg) must_check;
 
 /* ---- loop_file.c ---- */

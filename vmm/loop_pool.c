@@ -2,12 +2,14 @@
 /*
  * loop_pool.c - a few threads beside an iothread, for calls that block.
  *
- * All of them are made by iothread_start(), before any filter, and sleep until they are needed: made on demand they
- * would have to be cloned by the iothread, whose filter would then have to allow clone3, the arguments of which seccomp
- * cannot see. A sleeping thread costs two or three pages. How many there are is the engine's choice.
+ * All of them are made by iothread_start(), before any filter, and sleep until they are needed:
+ * made on demand they would have to be cloned by the iothread, whose filter would then have to
+ * allow clone3, the arguments of which seccomp cannot see. A sleeping thread costs two or three
+ * pages. How many there are is the engine's choice.
  *
- * Each thread installs the iothread's filter first thing. Jobs go out under a mutex (held for a few instructions only)
- * and come back through a lock-free stack, so that the iothread looks for them without a lock. Calls: loop_int.h.
+ * Each thread installs the iothread's filter first thing. Jobs go out under a mutex (held for a
+ * few instructions only) and come back through a lock-free stack, so that the iothread looks for
+ * them without a lock. Calls: loop_int.h.
  */
 #include "loop_int.h"
 #include <assert.h>

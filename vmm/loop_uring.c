@@ -2,13 +2,17 @@
 /*
  * loop_uring.c - the engine that sleeps in io_uring_enter.
  *
- * One call submits what the turn queued and waits. A kick costs no call of its own: the ring reads the eventfd. The
- * ring may do the few operations below and nothing else, because seccomp does not see inside it: the restrictions are
- * registered while it is disabled, and are final when the iothread enables it. Enabled there, and not where it was
- * made, because a ring of a single issuer belongs to the thread that enables it.
+ * One call submits what the turn queued and waits. A kick costs no call of its own: the ring reads
+ * the eventfd. The ring may do the few operations below and nothing else, because seccomp does not
+ * see inside it: the restrictions are registered while it is disabled, and are final when the
+ * iothread enables it. Enabled there, and not where it was made, because a ring of a single issuer
+ * belongs to the thread that enables it.
  *
- * At most depth file operations are in the ring; the others are held back here, in order. Watches come on top.
- * On the iothread, but for create and destroy. Calls: liburing (1.4.2, io_uring_enter(2)), loop_pool.c.
+ * At most depth file operations are in the ring; the others are held back here, in order. Watches
+ * come on top.
+ *
+ * On the iothread, but for create and destroy. Spec: io_uring_setup(2), io_uring_enter(2),
+ * io_uring_register(2). Calls: liburing, loop_pool.c.
  */
 #include "loop_int.h"
 #include "log.h"
@@ -19,7 +23,7 @@
 #include <poll.h>
 #include <sys/syscall.h>
 
-/* Bounds of the two rings. Where more is queued or completes at once it costs another io_uring_enter, nothing else. */
+/* Bounds of the two rings. More at once costs another io_uring_enter, nothing else. */
 #define SQ_MIN 8
 #define SQ_MAX 256
 #define CQ_MAX 4096
@@ -37,8 +41,9 @@ enum { TAG_OP, TAG_SLOT, TAG_CANCEL, TAG_MASK = 3 };
 /* liburing 2.3 has names for these two that its shared library does not export. */
 static int ring_restrict(struct io_uring *ring)
 {
-	static const unsigned char allowed[] = {IORING_OP_READ,	 IORING_OP_READV,    IORING_OP_WRITEV,
-						IORING_OP_FSYNC, IORING_OP_POLL_ADD, IORING_OP_ASYNC_CANCEL};
+	static const unsigned char allowed[] = {IORING_OP_READ,     IORING_OP_READV,
+						IORING_OP_WRITEV,   IORING_OP_FSYNC,
+						IORING_OP_POLL_ADD, IORING_OP_ASYNC_CANCEL};
 	struct io_uring_restriction r[ARRAY_LEN(allowed)] = {0};
 
 	for (size_t i = 0; i < ARRAY_LEN(allowed); i++) {
@@ -54,8 +59,8 @@ static int ring_enable(struct io_uring *ring)
 }
 
 /*
- * The newest way of running completions the kernel takes. Deferred, they run when this thread asks for them, and it is
- * never interrupted for one (6.1); cooperative, at its next system call (5.19).
+ * The newest way of running completions the kernel takes: deferred, when this thread asks for them
+ * (6.1); cooperative, at its next system call (5.19); or interrupting it.
  */
 static int ring_create(struct io_uring *ring, unsigned sq, unsigned cq)
 {
@@ -65,7 +70,8 @@ static int ring_create(struct io_uring *ring, unsigned sq, unsigned cq)
 
 	for (size_t i = 0; i < ARRAY_LEN(flags) && err == -EINVAL; i++) {
 		struct io_uring_params p = {
-			.flags = IORING_SETUP_R_DISABLED | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP | flags[i],
+			.flags = IORING_SETUP_R_DISABLED | IORING_SETUP_CQSIZE |
+				 IORING_SETUP_CLAMP | flags[i],
 			.cq_entries = cq,
 		};
 
@@ -86,8 +92,8 @@ static void uring_destroy(struct iothread *io)
 
 static int uring_create(struct iothread *io, unsigned depth)
 {
-	/* Without NODROP completions could be lost, without FAST_POLL each kick would hold a kernel thread. */
-	const unsigned needed = IORING_FEAT_NODROP | IORING_FEAT_FAST_POLL | IORING_FEAT_SUBMIT_STABLE;
+	/* Completions are never lost; and a watched eventfd does not hold a kernel thread. */
+	const unsigned needed = IORING_FEAT_NODROP | IORING_FEAT_FAST_POLL;
 	unsigned sq = MIN(depth, (unsigned)SQ_MAX), cq = 2 * MIN(depth, (unsigned)CQ_MAX / 2);
 	struct uring *ur = calloc(1, sizeof(*ur));
 	int err;
@@ -119,7 +125,7 @@ static int uring_enter(struct iothread *io)
 
 /* ---- in and out of the ring ---- */
 
-/* EAGAIN: opened O_NONBLOCK on a file system that cannot, the ring gives up at once; a thread can wait for it. */
+/* EAGAIN: O_NONBLOCK on a file system that has no such thing; the ring gives up, a thread waits. */
 static void op_completed(struct iothread *io, struct io_op *op, int res)
 {
 	struct uring *ur = io->engine;
@@ -134,9 +140,9 @@ static void op_completed(struct iothread *io, struct io_op *op, int res)
 }
 
 /*
- * A negative result is a cancel, or the kernel short of memory: there is nothing for the watch, it is only armed again.
- * An eventfd that is O_NONBLOCK is not waited for by old kernels (EAGAIN); it is polled from then on. A descriptor that
- * was closed under its watch is a fault of ours.
+ * A negative result is a cancel, or the kernel short of memory: there is nothing for the watch, it
+ * is only armed again. An eventfd that is O_NONBLOCK is not waited for by old kernels (EAGAIN); it
+ * is polled from then on. A descriptor that was closed under its watch is a fault of ours.
  */
 static void slot_completed(struct iothread *io, struct loop_slot *slot, int res)
 {
@@ -170,15 +176,15 @@ static void ring_reap(struct iothread *io)
 }
 
 /*
- * What the kernel did not take stays queued, for the next time: on EAGAIN it has no memory for requests, on EBUSY it
- * wants completions taken first. Other errors are a completion lost (EBADR) or a ring that is not ours: a device whose
- * requests never end is worse than no machine.
+ * What the kernel did not take stays queued, for the next time: on EAGAIN it has no memory for
+ * requests, on EBUSY it wants completions taken first. Other errors are a completion lost (EBADR)
+ * or a ring that is not ours: a device whose requests never end is worse than no machine.
  */
 static void ring_collect(struct iothread *io, bool sleep)
 {
 	struct uring *ur = io->engine;
-	int n = sleep ? io_uring_submit_and_wait(&ur->ring, 1) :
-			io_uring_submit_and_get_events(&ur->ring);
+	int n = sleep ? io_uring_submit_and_wait(&ur->ring, 1)
+		      : io_uring_submit_and_get_events(&ur->ring);
 
 	if (n < 0 && n != -EINTR && n != -EAGAIN && n != -EBUSY) {
 		errno = -n;
@@ -271,8 +277,8 @@ static int uring_watch(struct iothread *io, struct loop_slot *slot)
 }
 
 /*
- * Waits for the ring to let go of the slot, which a cancel brings about at once. A kick that was read meanwhile goes
- * back into the eventfd, whoever watches it next will want it.
+ * Waits for the ring to let go of the slot, which a cancel brings about at once. A kick that was
+ * read meanwhile goes back into the eventfd, whoever watches it next will want it.
  */
 static void uring_unwatch(struct iothread *io, struct loop_slot *slot)
 {
@@ -293,7 +299,8 @@ static void uring_unwatch(struct iothread *io, struct loop_slot *slot)
 /* ---- the engine ---- */
 
 static const struct syscall_rule uring_rules[] = {
-	{.nr = SYS_io_uring_enter, .why = "to submit and to sleep; made and enabled before the filter"},
+	{.nr = SYS_io_uring_enter,
+	 .why = "to submit and to sleep; made and enabled before the filter"},
 	{.nr = SYS_fcntl,
 	 .why = "is a descriptor open before it is watched",
 	 .masked = true,
@@ -305,7 +312,7 @@ static const struct syscall_rule uring_rules[] = {
 const struct loop_engine_ops loop_uring = {
 	.name = "uring",
 	.syscalls = SYSCALLS(uring_rules),
-	/* The ring has its own kernel threads: here come only loop_offload() and what the ring gave up. */
+	/* The ring has kernel threads: these are for loop_offload() and what the ring gave up. */
 	.pool_threads = 2,
 	.create = uring_create,
 	.destroy = uring_destroy,

@@ -337,9 +337,9 @@ static void join(struct vcpu *v)
 	struct timespec until;
 
 	for (;;) {
-		clock_gettime(CLOCK_MONOTONIC, &until);
+		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_sec++;
-		if (pthread_clockjoin_np(v->thread, NULL, CLOCK_MONOTONIC, &until) == 0)
+		if (pthread_timedjoin_np(v->thread, NULL, &until) == 0)
 			break;
 		log_warn("vcpu%u: has not stopped for a second: in a device's register", v->id);
 		pthread_kill(v->thread, SIGRTMIN);

@@ -128,23 +128,20 @@ static struct kvm_cpuid2 *list_alloc(uint32_t n)
 	return list;
 }
 
-/* KVM says E2BIG and not how many there are. */
-static int list_supported(int kvm_fd, struct kvm_cpuid2 **out)
+/* KVM says E2BIG and not how many there are. NULL with errno. */
+static struct kvm_cpuid2 *list_supported(int kvm_fd)
 {
-	for (uint32_t n = ENTRIES_START; n <= ENTRIES_MAX; n *= 2) {
+	errno = E2BIG;
+	for (uint32_t n = ENTRIES_START; n <= ENTRIES_MAX && errno == E2BIG; n *= 2) {
 		struct kvm_cpuid2 *list = list_alloc(n);
 
 		if (!list)
-			return -ENOMEM;
-		if (ioctl(kvm_fd, KVM_GET_SUPPORTED_CPUID, list) == 0) {
-			*out = list;
-			return 0;
-		}
-		free_ptr(&list);
-		if (errno != E2BIG)
-			return -errno;
+			return NULL;
+		if (ioctl(kvm_fd, KVM_GET_SUPPORTED_CPUID, list) == 0)
+			return list;
+		free(list); /* which keeps errno */
 	}
-	return -E2BIG;
+	return NULL;
 }
 
 static struct kvm_cpuid_entry2 *list_find(struct kvm_cpuid2 *list, uint32_t leaf, uint32_t index)
@@ -291,7 +288,8 @@ static int mask_unknown(const char *name, size_t len)
 
 static uint32_t *reg_of(struct kvm_cpuid_entry2 *e, enum reg reg)
 {
-	uint32_t *const regs[] = {[EAX] = &e->eax, [EBX] = &e->ebx, [ECX] = &e->ecx, [EDX] = &e->edx};
+	uint32_t *const regs[] = {
+		[EAX] = &e->eax, [EBX] = &e->ebx, [ECX] = &e->ecx, [EDX] = &e->edx};
 
 	return regs[reg];
 }
@@ -360,19 +358,19 @@ static int list_adapt(struct kvm_cpuid2 *list, const struct vm *vm, int vcpu_fd,
 
 int x86_cpuid_set(const struct vm *vm, int vcpu_fd, unsigned id)
 {
-	auto_free struct kvm_cpuid2 *list = NULL;
-	int r = list_supported(vm->kvm_fd, &list);
+	struct kvm_cpuid2 *list = list_supported(vm->kvm_fd);
+	int r;
 
-	if (r) {
-		log_err("vcpu%u: KVM_GET_SUPPORTED_CPUID: %s", id, strerror(-r));
+	if (!list) {
+		r = -errno;
+		log_err("vcpu%u: KVM_GET_SUPPORTED_CPUID: %m", id);
 		return r;
 	}
 	r = list_adapt(list, vm, vcpu_fd, id);
-	if (r)
-		return r;
-	if (ioctl(vcpu_fd, KVM_SET_CPUID2, list) < 0) {
+	if (!r && ioctl(vcpu_fd, KVM_SET_CPUID2, list) < 0) {
 		r = -errno;
 		log_err("vcpu%u: KVM_SET_CPUID2: %m", id);
 	}
+	free(list);
 	return r;
 }
