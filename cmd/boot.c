@@ -30,7 +30,8 @@ static int report(const struct machine_end *end, unsigned timeout_s)
 		log_err("the guest died of a triple fault: %s", detail);
 		return EXIT_GUEST_DIED;
 	case VM_TIMEOUT:
-		log_err("the time limit of %u s is over: the guest was ended (-t sets another)", timeout_s);
+		log_err("the time limit of %u s is over: the guest was ended (-t sets another)",
+			timeout_s);
 		return EXIT_TIME_LIMIT;
 	case VM_USER:
 		log_warn("ended by %s", detail);

@@ -15,8 +15,9 @@
 #include "../vmm/boot.h"
 #include "../vmm/log.h"
 
-static const char default_args[] = "console=ttyS0 reboot=k panic=-1 pci=noearly i8042.noaux i8042.nomux i8042.nopnp "
-				   "i8042.dumbkbd tsc=reliable no_timer_check quiet";
+static const char default_args[] =
+	"console=ttyS0 reboot=k panic=-1 pci=noearly i8042.noaux i8042.nomux i8042.nopnp "
+	"i8042.dumbkbd tsc=reliable no_timer_check quiet";
 
 /* word stands in args by itself, before " -- ". */
 static bool has_word(const char *args, const char *word)
@@ -36,7 +37,8 @@ int cmdline_transport(const struct config *c)
 {
 	if (c->machine.transport != TRANSPORT_AUTO)
 		return c->machine.transport;
-	return c->boot.boot_args && has_word(c->boot.boot_args, "pci=off") ? TRANSPORT_MMIO : TRANSPORT_PCI;
+	return c->boot.boot_args && has_word(c->boot.boot_args, "pci=off") ? TRANSPORT_MMIO
+									   : TRANSPORT_PCI;
 }
 
 static int add(char *out, size_t cap, const char *params)
@@ -44,7 +46,8 @@ static int add(char *out, size_t cap, const char *params)
 	int r = boot_cmdline_add(out, cap, params);
 
 	if (r)
-		log_err("boot-source.boot_args: longer than %zu bytes with what the devices add (%s): shorten it",
+		log_err("boot-source.boot_args: longer than %zu bytes with what the devices add "
+			"(%s): shorten it",
 			cap - 1, params);
 	return r;
 }
@@ -61,7 +64,8 @@ static int add_root(const struct config *c, char *out, size_t cap)
 			snprintf(root, sizeof(root), "root=PARTUUID=%.64s %s", blk->partuuid,
 				 blk->is_read_only ? "ro" : "rw");
 		else
-			snprintf(root, sizeof(root), "root=/dev/vda %s", blk->is_read_only ? "ro" : "rw");
+			snprintf(root, sizeof(root), "root=/dev/vda %s",
+				 blk->is_read_only ? "ro" : "rw");
 		return add(out, cap, root);
 	}
 	return 0;
@@ -76,8 +80,8 @@ static int add_mmio(const struct vm *vm, char *out, size_t cap)
 
 		if (strcmp(p->hid, "LNRO0005"))
 			continue;
-		snprintf(param, sizeof(param), "virtio_mmio.device=%lluK@0x%llx:%d", (unsigned long long)p->len >> 10,
-			 (unsigned long long)p->base, p->gsi);
+		snprintf(param, sizeof(param), "virtio_mmio.device=%lluK@0x%llx:%d",
+			 (unsigned long long)p->len >> 10, (unsigned long long)p->base, p->gsi);
 		r = add(out, cap, param);
 		if (r)
 			return r;
@@ -91,7 +95,8 @@ int cmdline_build(const struct config *c, const struct vm *vm, bool mmio, char *
 	int r;
 
 	if (strlen(args) >= cap) {
-		log_err("boot-source.boot_args: %zu bytes, at most %zu are possible: shorten it", strlen(args), cap - 1);
+		log_err("boot-source.boot_args: %zu bytes, at most %zu are possible: shorten it",
+			strlen(args), cap - 1);
 		return -E2BIG;
 	}
 	strcpy(out, args);

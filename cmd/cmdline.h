@@ -14,6 +14,7 @@ int cmdline_transport(const struct config *);
  * boot_args or the default, then root=... of the root drive, then (mmio) a virtio_mmio.device= for each window, before
  * any " -- ". -E2BIG, logged, if it does not fit cap.
  */
-int cmdline_build(const struct config *, const struct vm *, bool mmio, char *out, size_t cap) must_check;
+int cmdline_build(const struct config *, const struct vm *, bool mmio, char *out, size_t cap)
+	must_check;
 
 #endif

@@ -17,36 +17,76 @@ static const char *const pages_names[] = {"Transparent", "None", "2M", NULL};
 
 #define B(member) offsetof(struct boot_source, member)
 static const struct opt boot_opts[] = {
-	{.key = "kernel_image_path", .kind = OPT_STR, .offset = B(kernel_image_path), .required = true,
-	 .min = 1, .max = PATH_MAX - 1, .help = "bzImage or ELF vmlinux"},
-	{.key = "initrd_path", .kind = OPT_STR, .offset = B(initrd_path), .min = 1, .max = PATH_MAX - 1,
+	{.key = "kernel_image_path",
+	 .kind = OPT_STR,
+	 .offset = B(kernel_image_path),
+	 .required = true,
+	 .min = 1,
+	 .max = PATH_MAX - 1,
+	 .help = "bzImage or ELF vmlinux"},
+	{.key = "initrd_path",
+	 .kind = OPT_STR,
+	 .offset = B(initrd_path),
+	 .min = 1,
+	 .max = PATH_MAX - 1,
 	 .help = "initial RAM disk"},
-	{.key = "boot_args", .kind = OPT_STR, .offset = B(boot_args), .max = 4000,
+	{.key = "boot_args",
+	 .kind = OPT_STR,
+	 .offset = B(boot_args),
+	 .max = 4000,
 	 .help = "kernel command line, in place of the default one"},
 };
 
 #define M(member) offsetof(struct machine_config, member)
 static const struct opt machine_opts[] = {
-	{.key = "vcpu_count", .kind = OPT_U32, .offset = M(vcpu_count), .def = "1", .min = 1, .max = 32,
+	{.key = "vcpu_count",
+	 .kind = OPT_U32,
+	 .offset = M(vcpu_count),
+	 .def = "1",
+	 .min = 1,
+	 .max = 32,
 	 .help = "virtual CPUs"},
-	{.key = "mem_size_mib", .kind = OPT_U32, .offset = M(mem_size_mib), .def = "128", .min = 16,
-	 .max = 1 << 20, .help = "guest RAM in MiB"},
-	{.key = "huge_pages", .kind = OPT_ENUM, .offset = M(huge_pages), .def = "Transparent",
-	 .names = pages_names, .help = "pages behind guest RAM; 2M takes reserved ones"},
-	{.key = "transport", .kind = OPT_ENUM, .offset = M(transport), .def = "auto",
+	{.key = "mem_size_mib",
+	 .kind = OPT_U32,
+	 .offset = M(mem_size_mib),
+	 .def = "128",
+	 .min = 16,
+	 .max = 1 << 20,
+	 .help = "guest RAM in MiB"},
+	{.key = "huge_pages",
+	 .kind = OPT_ENUM,
+	 .offset = M(huge_pages),
+	 .def = "Transparent",
+	 .names = pages_names,
+	 .help = "pages behind guest RAM; 2M takes reserved ones"},
+	{.key = "transport",
+	 .kind = OPT_ENUM,
+	 .offset = M(transport),
+	 .def = "auto",
 	 .names = transport_names,
 	 .help = "how virtio devices are found; auto: pci, unless boot_args say pci=off"},
-	{.key = "cpu_mask", .kind = OPT_STR, .offset = M(cpu_mask), .max = 1000,
+	{.key = "cpu_mask",
+	 .kind = OPT_STR,
+	 .offset = M(cpu_mask),
+	 .max = 1000,
 	 .help = "CPU features hidden from the guest, as in /proc/cpuinfo, with commas"},
 	{.key = "smt", .kind = OPT_IGNORE, .help = "accepted; each vCPU is a core"},
-	{.key = "track_dirty_pages", .kind = OPT_IGNORE, .help = "accepted; snapshots are not built"},
-	{.key = "cpu_template", .kind = OPT_LATER, .help = "CPU templates are not built; see cpu_mask"},
+	{.key = "track_dirty_pages",
+	 .kind = OPT_IGNORE,
+	 .help = "accepted; snapshots are not built"},
+	{.key = "cpu_template",
+	 .kind = OPT_LATER,
+	 .help = "CPU templates are not built; see cpu_mask"},
 };
 
 const struct config_fixed config_fixed[] = {
-	{"boot-source", "what is booted", offsetof(struct config, boot),
+	{"boot-source",
+	 "what is booted",
+	 offsetof(struct config, boot),
 	 {boot_opts, ARRAY_LEN(boot_opts), sizeof(struct boot_source)}},
-	{"machine-config", "CPUs, memory, transport", offsetof(struct config, machine),
+	{"machine-config",
+	 "CPUs, memory, transport",
+	 offsetof(struct config, machine),
 	 {machine_opts, ARRAY_LEN(machine_opts), sizeof(struct machine_config)}},
 };
 const unsigned config_nfixed = ARRAY_LEN(config_fixed);
@@ -137,8 +177,8 @@ int config_add_flag(struct config *c, const struct device_type *type, const char
 	}
 	for (unsigned i = 0; i < type->opts.n; i++)
 		if (type->opts.opts[i].required && !seen[i]) {
-			log_err("--%s %s: %s= is missing (%s)", type->flag, text, type->opts.opts[i].key,
-				type->opts.opts[i].help);
+			log_err("--%s %s: %s= is missing (%s)", type->flag, text,
+				type->opts.opts[i].key, type->opts.opts[i].help);
 			return -EINVAL;
 		}
 	return 0;
@@ -172,9 +212,9 @@ static int check_ids(const struct config *c)
 			b = id_of(&c->dev[j]);
 			if (!b || strcmp(a, b))
 				continue;
-			log_err("%s[%u].%s: \"%s\" is used by %s[%u] already: choose another", c->dev[j].type->section,
-				nth_of_type(c, j), c->dev[j].type->id_key, b, c->dev[i].type->section,
-				nth_of_type(c, i));
+			log_err("%s[%u].%s: \"%s\" is used by %s[%u] already: choose another",
+				c->dev[j].type->section, nth_of_type(c, j), c->dev[j].type->id_key,
+				b, c->dev[i].type->section, nth_of_type(c, i));
 			return -EINVAL;
 		}
 	return 0;
@@ -191,8 +231,10 @@ static int root_first(struct config *c)
 			continue;
 		first = MIN(first, i);
 		if (blk->is_root_device && root < c->ndev) {
-			log_err("drives: \"%s\" and \"%s\" are both the root device: at most one can be",
-				((const struct blk_config *)c->dev[root].cfg)->drive_id, blk->drive_id);
+			log_err("drives: \"%s\" and \"%s\" are both the root device: at most one "
+				"can be",
+				((const struct blk_config *)c->dev[root].cfg)->drive_id,
+				blk->drive_id);
 			return -EINVAL;
 		}
 		if (blk->is_root_device)
@@ -210,7 +252,6 @@ static int root_first(struct config *c)
 int config_check(struct config *c)
 {
 	int r;
-
 
 	if (!c->boot.kernel_image_path) {
 		log_err("boot-source.kernel_image_path is missing: name the kernel to boot");

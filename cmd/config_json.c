@@ -55,7 +55,8 @@ static bool is_absent(struct json_object *v)
 	       (json_object_is_type(v, json_type_object) && !json_object_object_length(v));
 }
 
-static int read_object(struct reader *, const struct opt_table *, void *obj, struct json_object *, const char *path);
+static int read_object(struct reader *, const struct opt_table *, void *obj, struct json_object *,
+		       const char *path);
 
 static int wrong_type(const struct reader *rd, const char *path, const struct opt *o)
 {
@@ -66,7 +67,8 @@ static int wrong_type(const struct reader *rd, const char *path, const struct op
 	return fault(rd, path, what);
 }
 
-static int read_scalar(struct reader *rd, const struct opt *o, void *obj, struct json_object *v, const char *path)
+static int read_scalar(struct reader *rd, const struct opt *o, void *obj, struct json_object *v,
+		       const char *path)
 {
 	enum json_type type = json_object_get_type(v);
 	char err[OPT_ERR_MAX] = "";
@@ -77,14 +79,15 @@ static int read_scalar(struct reader *rd, const struct opt *o, void *obj, struct
 	else if ((o->kind == OPT_U32 || o->kind == OPT_U64) && type == json_type_int)
 		r = opt_set_int(o, obj, json_object_get_int64(v), err);
 	else if ((o->kind == OPT_STR || o->kind == OPT_ENUM) && type == json_type_string)
-		r = opt_set_str(o, obj, json_object_get_string(v), (size_t)json_object_get_string_len(v), err);
+		r = opt_set_str(o, obj, json_object_get_string(v),
+				(size_t)json_object_get_string_len(v), err);
 	else
 		return wrong_type(rd, path, o);
 	return r ? fault(rd, path, err) : 0;
 }
 
-static int read_key(struct reader *rd, const struct opt_table *t, void *obj, const char *key, struct json_object *v,
-		    const char *path)
+static int read_key(struct reader *rd, const struct opt_table *t, void *obj, const char *key,
+		    struct json_object *v, const char *path)
 {
 	const struct opt *o = opt_find(t, key, strlen(key));
 
@@ -92,8 +95,8 @@ static int read_key(struct reader *rd, const struct opt_table *t, void *obj, con
 		char what[600] = "unknown key; known here:";
 
 		for (unsigned i = 0; i < t->n; i++)
-			snprintf(what + strlen(what), sizeof(what) - strlen(what), "%s %s", i ? "," : "",
-				 t->opts[i].key);
+			snprintf(what + strlen(what), sizeof(what) - strlen(what), "%s %s",
+				 i ? "," : "", t->opts[i].key);
 		return fault(rd, path, what);
 	}
 	if (!v || o->kind == OPT_IGNORE)
@@ -107,7 +110,8 @@ static int read_key(struct reader *rd, const struct opt_table *t, void *obj, con
 	return read_object(rd, o->sub, (char *)obj + o->offset, v, path);
 }
 
-static int read_object(struct reader *rd, const struct opt_table *t, void *obj, struct json_object *v, const char *path)
+static int read_object(struct reader *rd, const struct opt_table *t, void *obj,
+		       struct json_object *v, const char *path)
 {
 	char sub[PATH_LEN];
 
@@ -127,14 +131,16 @@ static int read_object(struct reader *rd, const struct opt_table *t, void *obj, 
 			continue;
 		json_object_object_get_ex(v, t->opts[i].key, &there);
 		if (!there) {
-			snprintf(sub, sizeof(sub), "\"%s\" is missing (%s)", t->opts[i].key, t->opts[i].help);
+			snprintf(sub, sizeof(sub), "\"%s\" is missing (%s)", t->opts[i].key,
+				 t->opts[i].help);
 			return fault(rd, path, sub);
 		}
 	}
 	return 0;
 }
 
-static int read_device(struct reader *rd, const struct device_type *type, struct json_object *v, const char *path)
+static int read_device(struct reader *rd, const struct device_type *type, struct json_object *v,
+		       const char *path)
 {
 	void *cfg;
 	int r;
@@ -174,9 +180,11 @@ static int unknown_section(struct reader *rd, const char *key, struct json_objec
 		if (!strcmp(key, later[i].key))
 			return is_absent(v) ? 0 : fault(rd, key, later[i].why);
 	for (unsigned i = 0; i < config_nfixed; i++)
-		snprintf(what + strlen(what), sizeof(what) - strlen(what), "%s %s", i ? "," : "", config_fixed[i].key);
+		snprintf(what + strlen(what), sizeof(what) - strlen(what), "%s %s", i ? "," : "",
+			 config_fixed[i].key);
 	for (unsigned i = 0; device_types[i]; i++)
-		snprintf(what + strlen(what), sizeof(what) - strlen(what), ", %s", device_types[i]->section);
+		snprintf(what + strlen(what), sizeof(what) - strlen(what), ", %s",
+			 device_types[i]->section);
 	return fault(rd, key, what);
 }
 
@@ -189,7 +197,8 @@ static int read_section(struct reader *rd, const char *key, struct json_object *
 			return 0;
 		if (!json_object_is_type(v, json_type_object))
 			return fault(rd, key, "must be an object");
-		return read_object(rd, &config_fixed[i].table, config_fixed_of(rd->config, i), v, key);
+		return read_object(rd, &config_fixed[i].table, config_fixed_of(rd->config, i), v,
+				   key);
 	}
 	for (unsigned i = 0; device_types[i]; i++)
 		if (!strcmp(key, device_types[i]->section))
@@ -206,8 +215,10 @@ static int read_text(struct reader *rd, const char *text, size_t len)
 	if (!tok)
 		return r;
 	json_tokener_set_flags(tok, JSON_TOKENER_VALIDATE_UTF8);
-	root = json_tokener_parse_ex(tok, text, (int)len + 1); /* the NUL tells it that the text ends */
-	if (json_tokener_get_error(tok) != json_tokener_success || !json_object_is_type(root, json_type_object)) {
+	root = json_tokener_parse_ex(tok, text,
+				     (int)len + 1); /* the NUL tells it that the text ends */
+	if (json_tokener_get_error(tok) != json_tokener_success ||
+	    !json_object_is_type(root, json_type_object)) {
 		unsigned line, column;
 
 		json_offset_place(text, MIN(json_tokener_get_parse_end(tok), len), &line, &column);

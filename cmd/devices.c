@@ -18,11 +18,14 @@ static void print_key(const struct opt *o)
 	printf("    %-20s %s\n", o->key, o->help);
 	if (o->kind != OPT_IGNORE)
 		printf("    %-20s %s; %s%s\n", "", accepts,
-		       o->required ? "required" : o->def ? "default " : "no default",
+		       o->required ? "required"
+		       : o->def    ? "default "
+				   : "no default",
 		       !o->required && o->def ? o->def : "");
 }
 
-static void print_table(const char *key, const char *help, const char *flag, const struct opt_table *t)
+static void print_table(const char *key, const char *help, const char *flag,
+			const struct opt_table *t)
 {
 	printf("%s - %s", key, help);
 	if (flag)

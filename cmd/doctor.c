@@ -18,19 +18,25 @@ static void kvm_line(const struct kvm_probe *p)
 	errno = p->err;
 	switch (p->kind) {
 	case KVM_GOOD:
-		printf("kvm        good: runs a kernel at full speed (%u million instructions/s in ring 0)\n", p->mips);
+		printf("kvm        good: runs a kernel at full speed (%u million instructions/s in "
+		       "ring 0)\n",
+		       p->mips);
 		break;
 	case KVM_EMULATES:
-		printf("kvm        emulates ring 0 (%u million instructions/s): ring-3 code runs at full speed, Linux does\n"
-		       "           not. Boot tests need another host, or the emulated one of tests/lab\n",
+		printf("kvm        emulates ring 0 (%u million instructions/s): ring-3 code runs "
+		       "at full speed, Linux does\n"
+		       "           not. Boot tests need another host, or the emulated one of "
+		       "tests/lab\n",
 		       p->mips);
 		break;
 	case KVM_NO_RIGHT:
-		printf("kvm        no right to open /dev/kvm: add your user to its group (usermod -aG kvm $USER), log in "
+		printf("kvm        no right to open /dev/kvm: add your user to its group (usermod "
+		       "-aG kvm $USER), log in "
 		       "again\n");
 		break;
 	case KVM_NONE:
-		printf("kvm        none (%s: %m): load kvm_intel or kvm_amd, enable virtualization in the firmware or in\n"
+		printf("kvm        none (%s: %m): load kvm_intel or kvm_amd, enable virtualization "
+		       "in the firmware or in\n"
 		       "           the outer hypervisor\n",
 		       p->why);
 		break;
@@ -72,13 +78,15 @@ static void limit_line(void)
 
 	if (getrlimit(RLIMIT_NOFILE, &r))
 		return;
-	printf("files      at most %llu open (hard limit): that many objects of a share can be in use\n",
+	printf("files      at most %llu open (hard limit): that many objects of a share can be in "
+	       "use\n",
 	       (unsigned long long)r.rlim_max);
 }
 
 int verb_doctor(int argc, char **argv)
 {
-	static const int status[] = {[KVM_GOOD] = 0, [KVM_NONE] = 10, [KVM_NO_RIGHT] = 11, [KVM_EMULATES] = 12};
+	static const int status[] = {
+		[KVM_GOOD] = 0, [KVM_NONE] = 10, [KVM_NO_RIGHT] = 11, [KVM_EMULATES] = 12};
 	bool quiet = argc == 2 && !strcmp(argv[1], "--quiet");
 	struct kvm_probe p;
 
@@ -91,8 +99,10 @@ int verb_doctor(int argc, char **argv)
 		return status[p.kind];
 	kvm_line(&p);
 	engine_line();
-	file_line("huge pages", "/sys/kernel/mm/transparent_hugepage/enabled", "[", "guest RAM is in small pages: slower");
+	file_line("huge pages", "/sys/kernel/mm/transparent_hugepage/enabled", "[",
+		  "guest RAM is in small pages: slower");
 	limit_line();
-	printf("user       %s\n", geteuid() ? "not root: shares are squashed to this user" : "root: shares pass owners through");
+	printf("user       %s\n", geteuid() ? "not root: shares are squashed to this user"
+					    : "root: shares pass owners through");
 	return status[p.kind];
 }

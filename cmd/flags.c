@@ -59,7 +59,8 @@ static int device_flag(struct config *c, const char *arg, const char *text)
 static int find_file(struct flags *f, int argc, char **argv, bool with_timeout)
 {
 	for (int i = 1; i < argc; i++) {
-		bool takes_value = !strncmp(argv[i], "--", 2) || (with_timeout && !strcmp(argv[i], "-t"));
+		bool takes_value =
+			!strncmp(argv[i], "--", 2) || (with_timeout && !strcmp(argv[i], "-t"));
 
 		if (takes_value && i + 1 >= argc) {
 			log_err("%s: its value is missing", argv[i]);
@@ -69,7 +70,8 @@ static int find_file(struct flags *f, int argc, char **argv, bool with_timeout)
 			i++;
 		} else if (argv[i][0] != '-') {
 			if (f->file) {
-				log_err("%s: one configuration file is enough (%s)", argv[i], f->file);
+				log_err("%s: one configuration file is enough (%s)", argv[i],
+					f->file);
 				return -EINVAL;
 			}
 			f->file = argv[i];
@@ -108,8 +110,10 @@ int flags_parse(struct flags *f, struct config *c, int argc, char **argv, bool w
 void flags_help(FILE *f)
 {
 	for (unsigned i = 0; i < config_nfixed; i++)
-		fprintf(f, "  --%-14s KEY=VALUE,...   %s\n", config_fixed[i].key, config_fixed[i].help);
+		fprintf(f, "  --%-14s KEY=VALUE,...   %s\n", config_fixed[i].key,
+			config_fixed[i].help);
 	for (unsigned i = 0; device_types[i]; i++)
 		if (device_types[i]->flag)
-			fprintf(f, "  --%-14s KEY=VALUE,...   %s\n", device_types[i]->flag, device_types[i]->help);
+			fprintf(f, "  --%-14s KEY=VALUE,...   %s\n", device_types[i]->flag,
+				device_types[i]->help);
 }

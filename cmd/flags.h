@@ -17,7 +17,8 @@ struct flags {
  * Reads argv[1..]: FILE, -v, -t SECONDS (with_timeout), and --FLAG VALUE of every device type and fixed section into
  * the config, which is loaded from FILE first. 0 or -EINVAL (logged).
  */
-int flags_parse(struct flags *, struct config *, int argc, char **argv, bool with_timeout) must_check;
+int flags_parse(struct flags *, struct config *, int argc, char **argv, bool with_timeout)
+	must_check;
 /* The lines of --help for device flags. */
 void flags_help(FILE *);
 

@@ -14,16 +14,17 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define LOOPS	 20000u /* of two instructions: 20 ms at 2 MIPS */
-#define GOOD_MIPS 20	/* interpreters reach 2 to 5; the slowest real one seen, nested in an emulator, over 50 */
+#define LOOPS 20000u /* of two instructions: 20 ms at 2 MIPS */
+#define GOOD_MIPS \
+	20 /* interpreters reach 2 to 5; the slowest real one seen, nested in an emulator, over 50 */
 #define CODE_ADDR 0x1000
 
 static const uint8_t code[] = {
 	0xb9, LOOPS & 0xff, LOOPS >> 8 & 0xff, 0, 0, /* mov ecx, LOOPS */
-	0x49,					     /* dec ecx */
-	0x75, 0xfd,				     /* jnz back to dec */
-	0xe6, 0x10,				     /* out 0x10, al: the exit that ends it */
-	0xeb, 0xf4,				     /* jmp to the start, for the second, timed round */
+	0x49,                                        /* dec ecx */
+	0x75, 0xfd,                                  /* jnz back to dec */
+	0xe6, 0x10,                                  /* out 0x10, al: the exit that ends it */
+	0xeb, 0xf4, /* jmp to the start, for the second, timed round */
 };
 
 struct probe {
@@ -35,7 +36,13 @@ struct probe {
 
 static const char *set_registers(struct probe *p)
 {
-	struct kvm_segment flat = {.limit = 0xffffffff, .selector = 8, .type = 11, .present = 1, .s = 1, .db = 1, .g = 1};
+	struct kvm_segment flat = {.limit = 0xffffffff,
+				   .selector = 8,
+				   .type = 11,
+				   .present = 1,
+				   .s = 1,
+				   .db = 1,
+				   .g = 1};
 	struct kvm_regs regs = {.rip = CODE_ADDR, .rflags = 2};
 	struct kvm_sregs s;
 
@@ -58,7 +65,8 @@ static const char *make(struct probe *p)
 	p->vm = ioctl(p->kvm, KVM_CREATE_VM, 0);
 	if (p->vm < 0)
 		return "KVM_CREATE_VM";
-	p->page = mmap(NULL, mem.memory_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	p->page = mmap(NULL, mem.memory_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
 	if (p->page == MAP_FAILED)
 		return "mmap";
 	memcpy((char *)p->page + CODE_ADDR, code, sizeof(code));

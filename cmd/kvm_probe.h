@@ -14,7 +14,7 @@ enum kvm_kind {
 
 struct kvm_probe {
 	enum kvm_kind kind;
-	unsigned mips;	 /* million ring-0 instructions a second */
+	unsigned mips;   /* million ring-0 instructions a second */
 	const char *why; /* for KVM_NONE: which step failed */
 	int err;
 };

@@ -126,7 +126,8 @@ static int add_devices(struct machine *m, const struct config *c)
 		if (device_types[t]->class == DEVICE_PLATFORM)
 			r = add_platform(m, c, device_types[t]);
 		for (unsigned i = 0; i < c->ndev && !r; i++)
-			if (c->dev[i].type == device_types[t] && device_types[t]->class != DEVICE_PLATFORM)
+			if (c->dev[i].type == device_types[t] &&
+			    device_types[t]->class != DEVICE_PLATFORM)
 				r = add_device(m, c->dev[i].type, c->dev[i].cfg);
 		if (r)
 			return r;
@@ -155,14 +156,16 @@ static int attach_devices(struct machine *m, int transport)
 			continue;
 		r = virtio_attach(v, m->vm);
 		if (!r)
-			r = m->pci ? virtio_pci_create(v, m->vm, m->pci) : virtio_mmio_create(v, m->vm);
+			r = m->pci ? virtio_pci_create(v, m->vm, m->pci)
+				   : virtio_mmio_create(v, m->vm);
 		if (r)
 			return r;
 	}
 	return 0;
 }
 
-static int load_kernel(struct machine *m, const struct config *c, int transport, int kernel, int initrd)
+static int load_kernel(struct machine *m, const struct config *c, int transport, int kernel,
+		       int initrd)
 {
 	char cmdline[sizeof(m->boot.cmdline)];
 	struct boot_files files = {.kernel_fd = kernel,
@@ -175,8 +178,9 @@ static int load_kernel(struct machine *m, const struct config *c, int transport,
 	return r ? r : boot_load(m->vm->mem, &files, &m->boot);
 }
 
-static const enum mem_pages pages_of[] = {
-	[PAGES_TRANSPARENT] = MEM_PAGES_THP, [PAGES_NONE] = MEM_PAGES_SMALL, [PAGES_2M] = MEM_PAGES_HUGETLB_2M};
+static const enum mem_pages pages_of[] = {[PAGES_TRANSPARENT] = MEM_PAGES_THP,
+					  [PAGES_NONE] = MEM_PAGES_SMALL,
+					  [PAGES_2M] = MEM_PAGES_HUGETLB_2M};
 
 int machine_create(struct machine **out, const struct config *c)
 {
@@ -234,8 +238,15 @@ fail:
 
 /* ---- running ---- */
 
-#define RULE(name, reason) {.nr = SYS_##name, .why = reason}
-#define IOCTL(request, reason) {.nr = SYS_ioctl, .why = reason, .masked = true, .arg = 1, .mask = UINT32_MAX, .value = request}
+#define RULE(name, reason)                      \
+	{                                       \
+		.nr = SYS_##name, .why = reason \
+	}
+#define IOCTL(request, reason)                                                                \
+	{                                                                                     \
+		.nr = SYS_ioctl, .why = reason, .masked = true, .arg = 1, .mask = UINT32_MAX, \
+		.value = request                                                              \
+	}
 static const struct syscall_rule main_rules[] = {
 	RULE(poll, "waiting for the end of the machine"),
 	RULE(ppoll, "waiting, on systems without poll"),

@@ -37,7 +37,8 @@ struct device_type {
 	enum device_class class;
 	bool many; /* the section is an array of objects, not one object */
 	struct opt_table opts;
-	const struct syscalls *syscalls; /* what its thread calls beyond the common list; NULL: nothing */
+	/* What its thread calls beyond the common list; NULL: nothing. */
+	const struct syscalls *syscalls;
 	/*
 	 * Opens everything the device will ever need and checks it; starts nothing. index is the
 	 * position among devices of this type. 0 or -errno (logged, naming the object and the

@@ -44,28 +44,43 @@ struct cred {
 /* ---- the share ---- */
 
 enum share_owner {
-	SHARE_OWNER_AUTO,	 /* passthrough for root, squash for others */
+	SHARE_OWNER_AUTO, /* passthrough for root, squash for others */
 	SHARE_OWNER_PASSTHROUGH, /* creating calls run with the caller's fsuid/fsgid; chown is chown; needs root */
-	SHARE_OWNER_SQUASH,	 /* the host user and guest root are one; chown to what is so already succeeds, else EPERM */
+	SHARE_OWNER_SQUASH, /* the host user and guest root are one; chown to what is so already succeeds, else EPERM */
 };
 
 struct share_config {
 	char *path;
 	bool readonly;
-	int owner;	    /* enum share_owner */
-	uint32_t fd_budget; /* most descriptors held for idle and open objects together; 0: from RLIMIT_NOFILE */
+	int owner; /* enum share_owner */
+	uint32_t
+		fd_budget; /* most descriptors held for idle and open objects together; 0: from RLIMIT_NOFILE */
 };
 /* The keys every kind of share has; the device rows put them before their own: offsets are into share_config. */
-#define SHARE_OPTS(type, member)                                                                   \
-	{.key = "path", .kind = OPT_STR, .offset = offsetof(type, member.path), .required = true,  \
-	 .min = 1, .max = 4095, .help = "the host directory that is shared"},                      \
-	{.key = "readonly", .kind = OPT_BOOL, .offset = offsetof(type, member.readonly),           \
-	 .def = "false", .help = "refuse every change, whatever the guest mounts"},                \
-	{.key = "owner", .kind = OPT_ENUM, .offset = offsetof(type, member.owner), .def = "auto",  \
-	 .names = share_owner_names, .help = "whose files they are: passthrough (root), squash, " \
-	 "auto picks by privilege"},                                                               \
-	{.key = "fd_budget", .kind = OPT_U32, .offset = offsetof(type, member.fd_budget),          \
-	 .def = "0", .help = "descriptors the share may hold; 0: from the process limit"}
+#define SHARE_OPTS(type, member)                                                                 \
+	{.key = "path",                                                                          \
+	 .kind = OPT_STR,                                                                        \
+	 .offset = offsetof(type, member.path),                                                  \
+	 .required = true,                                                                       \
+	 .min = 1,                                                                               \
+	 .max = 4095,                                                                            \
+	 .help = "the host directory that is shared"},                                           \
+		{.key = "readonly",                                                              \
+		 .kind = OPT_BOOL,                                                               \
+		 .offset = offsetof(type, member.readonly),                                      \
+		 .def = "false",                                                                 \
+		 .help = "refuse every change, whatever the guest mounts"},                      \
+		{.key = "owner",                                                                 \
+		 .kind = OPT_ENUM,                                                               \
+		 .offset = offsetof(type, member.owner),                                         \
+		 .def = "auto",                                                                  \
+		 .names = share_owner_names,                                                     \
+		 .help = "whose files they are: passthrough (root), squash, "                    \
+			 "auto picks by privilege"},                                             \
+	{                                                                                        \
+		.key = "fd_budget", .kind = OPT_U32, .offset = offsetof(type, member.fd_budget), \
+		.def = "0", .help = "descriptors the share may hold; 0: from the process limit"  \
+	}
 extern const char *const share_owner_names[];
 
 /*
@@ -96,12 +111,20 @@ uint64_t share_ino(const struct share_inode *);
  * One component under dir. The object with a reference, and its attributes (stx_ino is share_ino()). The same object
  * found twice is the same pointer (key: mount id, device, inode number).
  */
-int share_lookup(struct share_inode *dir, const struct name *, struct share_inode **, struct statx *) must_check;
+int share_lookup(struct share_inode *dir, const struct name *, struct share_inode **,
+		 struct statx *) must_check;
 
 /* file (may be NULL): ask the open file rather than the object. */
 int share_getattr(struct share_inode *, struct share_file *, struct statx *) must_check;
 
-enum { SHARE_MODE = 1, SHARE_UID = 2, SHARE_GID = 4, SHARE_SIZE = 8, SHARE_ATIME = 16, SHARE_MTIME = 32 };
+enum {
+	SHARE_MODE = 1,
+	SHARE_UID = 2,
+	SHARE_GID = 4,
+	SHARE_SIZE = 8,
+	SHARE_ATIME = 16,
+	SHARE_MTIME = 32
+};
 struct share_attr {
 	unsigned mask; /* SHARE_* : what is to change */
 	mode_t mode;
@@ -111,7 +134,8 @@ struct share_attr {
 	struct timespec atime, mtime; /* tv_nsec may be UTIME_NOW */
 };
 /* Works on unlinked objects (D29); size through file if given, else a temporary opening. *st afterwards. */
-int share_setattr(struct share_inode *, struct share_file *, const struct share_attr *, struct statx *st) must_check;
+int share_setattr(struct share_inode *, struct share_file *, const struct share_attr *,
+		  struct statx *st) must_check;
 
 /* Bytes of the target without NUL; at most n (4096 is enough for all). */
 ssize_t share_readlink(struct share_inode *, char *buf, size_t n) must_check;
@@ -119,19 +143,20 @@ int share_statfs(struct share_inode *, struct statfs *) must_check;
 
 /* ---- names: each creating call gives the new object with a reference and its attributes ---- */
 
-int share_mknod(struct share_inode *dir, const struct name *, mode_t, dev_t, const struct cred *, struct share_inode **,
-		struct statx *) must_check;
-int share_mkdir(struct share_inode *dir, const struct name *, mode_t, const struct cred *, struct share_inode **,
-		struct statx *) must_check;
+int share_mknod(struct share_inode *dir, const struct name *, mode_t, dev_t, const struct cred *,
+		struct share_inode **, struct statx *) must_check;
+int share_mkdir(struct share_inode *dir, const struct name *, mode_t, const struct cred *,
+		struct share_inode **, struct statx *) must_check;
 /* target is any NUL-terminated bytes, 1..4095: data, never followed here. */
-int share_symlink(struct share_inode *dir, const struct name *, const char *target, const struct cred *,
-		  struct share_inode **, struct statx *) must_check;
-int share_link(struct share_inode *, struct share_inode *dir, const struct name *, struct statx *) must_check;
+int share_symlink(struct share_inode *dir, const struct name *, const char *target,
+		  const struct cred *, struct share_inode **, struct statx *) must_check;
+int share_link(struct share_inode *, struct share_inode *dir, const struct name *, struct statx *)
+	must_check;
 /* flags: 0 or AT_REMOVEDIR. */
 int share_unlink(struct share_inode *dir, const struct name *, int flags) must_check;
 /* flags: RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT as renameat2 takes them. */
-int share_rename(struct share_inode *dir, const struct name *, struct share_inode *newdir, const struct name *,
-		 unsigned flags) must_check;
+int share_rename(struct share_inode *dir, const struct name *, struct share_inode *newdir,
+		 const struct name *, unsigned flags) must_check;
 
 /* ---- open files ---- */
 
@@ -140,19 +165,23 @@ int share_rename(struct share_inode *dir, const struct name *, struct share_inod
  * O_APPEND, O_DIRECT, O_NOATIME, O_SYNC stays). create: host O_CREAT | O_EXCL first; on EEXIST without O_EXCL the
  * existing object is opened the safe way (D22).
  */
-int share_create(struct share_inode *dir, const struct name *, int flags, mode_t, const struct cred *,
-		 struct share_inode **, struct share_file **, struct statx *) must_check;
+int share_create(struct share_inode *dir, const struct name *, int flags, mode_t,
+		 const struct cred *, struct share_inode **, struct share_file **, struct statx *)
+	must_check;
 int share_open_inode(struct share_inode *, int flags, struct share_file **) must_check;
 /* Closes; the io_ops of this file must be done. NULL is fine. */
 void share_file_close(struct share_file *);
 struct share_inode *share_file_inode(struct share_file *); /* borrowed */
 
 /* As loop_readv / loop_writev / loop_fsync: bytes or -errno at once, or -EINPROGRESS. */
-int share_readv(struct share_file *, struct iothread *, struct io_op *, struct iovec *, unsigned n, uint64_t off) must_check;
-int share_writev(struct share_file *, struct iothread *, struct io_op *, struct iovec *, unsigned n, uint64_t off) must_check;
+int share_readv(struct share_file *, struct iothread *, struct io_op *, struct iovec *, unsigned n,
+		uint64_t off) must_check;
+int share_writev(struct share_file *, struct iothread *, struct io_op *, struct iovec *, unsigned n,
+		 uint64_t off) must_check;
 int share_fsync(struct share_file *, struct iothread *, struct io_op *, bool data_only) must_check;
 int share_fallocate(struct share_file *, int mode, uint64_t off, uint64_t len) must_check;
-int64_t share_lseek(struct share_file *, uint64_t off, int whence) must_check; /* SEEK_DATA, SEEK_HOLE, SEEK_END */
+int64_t share_lseek(struct share_file *, uint64_t off, int whence)
+	must_check; /* SEEK_DATA, SEEK_HOLE, SEEK_END */
 
 /*
  * Entries after the cookie off (0: from the start; re-reads the directory). fn gets each entry with the cookie of the

@@ -15,13 +15,16 @@
 #include <sys/sysmacros.h>
 
 /*
- * ---- the number shown ---- on the root's mount and device     the host's inode number elsewhere
- * 0 | index of (mount, device), 15 bits | inode number, 48 bits what does not fit there
- * 1 | 63 bits mixed from mount, device and inode number The first two never meet as long as the
- * root's file system numbers below 2^48, as all that number in sequence do; for those that hash to
- * 64 bits, and for the third line, two files meet with the odds of two random 63-bit numbers. An
- * index is kept as long as the share, so a number stays what it was after the guest forgot the
- * object.
+ * The number shown:
+ *
+ *   on the root's mount and device    the host's inode number
+ *   elsewhere                         0 | index of (mount, device), 15 bits | inode number, 48 bits
+ *   what does not fit there           1 | 63 bits mixed from mount, device and inode number
+ *
+ * The first two never meet as long as the root's file system numbers below 2^48, as all that number
+ * in sequence do; for those that hash to 64 bits, and for the third line, two files meet with the
+ * odds of two random 63-bit numbers. An index is kept as long as the share, so a number stays what
+ * it was after the guest forgot the object.
  */
 
 #define INO_BITS   48

@@ -775,9 +775,7 @@ static void test_flags(void)
 	iothread_destroy(io);
 }
 
-/*
- * Where the file system knows no reading without waiting, the ring answers EAGAIN for such a file.
- */
+/* Where the file system knows no reading without waiting, some kernels' rings answer EAGAIN. */
 static void test_nonblocking(void)
 {
 	struct iothread *io = thread();

@@ -10,8 +10,7 @@
 
 #define KEYS 2000
 
-/* 13 bytes: no multiple of a word, so the tail of the hash and the padding of the slot are in use.
- */
+/* 13 bytes: no multiple of a word, so the tail of the hash and the padding of the slot are in use. */
 struct key {
 	unsigned char bytes[13];
 };

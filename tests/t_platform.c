@@ -46,8 +46,7 @@ static void out8(uint16_t port, uint8_t v)
 	bus_write(&vm->pio, port, &v, 1);
 }
 
-/* Every length at every offset of the range and around it: no bytes but those asked for may change.
- */
+/* Every length at every offset of the range and around it: no bytes but those asked for may change. */
 static void test_widths(uint16_t base, unsigned n)
 {
 	unsigned spilled = 0;

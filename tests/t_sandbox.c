@@ -187,8 +187,7 @@ static void *return_arg(void *arg)
 	return arg;
 }
 
-/* From the thread's cache to 100 KiB: the heap grows, and is trimmed when the last block is freed.
- */
+/* From the thread's cache to 100 KiB: the heap grows, and is trimmed when the last block is freed. */
 static void use_heap(void)
 {
 	void *p[64];

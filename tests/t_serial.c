@@ -179,8 +179,7 @@ static void test_autoconfig(void)
 	unplug();
 }
 
-/* Every length at every offset: bytes go to one register each, and none beyond what was asked for.
- */
+/* Every length at every offset: bytes go to one register each, and none beyond what was asked for. */
 static void test_widths(void)
 {
 	static const uint8_t wide[4] = {'W', 0x00, UART_FCR_ENABLE_FIFO, UART_LCR_WLEN8};
@@ -515,8 +514,7 @@ static void test_input(void)
 	unplug();
 }
 
-/* What was piped in waits for a driver to listen, and is not lost when that clears the FIFO first.
- */
+/* What was piped in waits for a driver to listen, and is not lost when that clears the FIFO first. */
 static void test_early_input(void)
 {
 	int p[2];

@@ -1657,8 +1657,7 @@ static const share_test tests[] = {
 static const share_test tests_by_name[] = {test_objects, test_symlinks,    test_special_files,
 					   test_create,  test_passthrough, test_link_race};
 
-/* Asked of the host in a process of its own: root of a user namespace may be the only user there.
- */
+/* Asked of the host in a process of its own: root of a user namespace may be the only user there. */
 static bool other_users(void)
 {
 	int status = -1;

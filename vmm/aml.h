@@ -14,8 +14,7 @@ void aml_int(struct bytes *, uint32_t v);
 /* Name(seg, ...): the object follows. */
 void aml_name(struct bytes *, const char *seg);
 void aml_name_int(struct bytes *, const char *seg, uint32_t v);
-/* Name(seg, id): "PNP0501" (seven characters) packed as an EISA id, "ACPI0007" (eight) as a string.
- */
+/* Name(seg, id): "PNP0501" (seven characters) packed as an EISA id, "ACPI0007" (eight) as a string. */
 void aml_name_id(struct bytes *, const char *seg, const char *id);
 
 /* path is an AML name as it is encoded: "\\_SB_". */

@@ -18,21 +18,21 @@
 
 struct vm;
 
-#define ARCH_PCI32_BASE	 0xc0000000ull
-#define ARCH_PCI32_SIZE	 0x20000000ull
-#define ARCH_ECAM_BASE	 0xe0000000ull
-#define ARCH_ECAM_SIZE	 0x00100000ull /* bus 0 only */
-#define ARCH_MMIO_BASE	 0xf0000000ull
-#define ARCH_MMIO_SIZE	 0x01000000ull
+#define ARCH_PCI32_BASE  0xc0000000ull
+#define ARCH_PCI32_SIZE  0x20000000ull
+#define ARCH_ECAM_BASE   0xe0000000ull
+#define ARCH_ECAM_SIZE   0x00100000ull /* bus 0 only */
+#define ARCH_MMIO_BASE   0xf0000000ull
+#define ARCH_MMIO_SIZE   0x01000000ull
 #define ARCH_IOAPIC_BASE 0xfec00000ull
-#define ARCH_LAPIC_BASE	 0xfee00000ull
+#define ARCH_LAPIC_BASE  0xfee00000ull
 
 /* Ports of the ACPI fixed hardware (hardware-reduced): FADT sleep registers and reset register. */
 #define ARCH_PORT_SLEEP_CONTROL 0x600
-#define ARCH_PORT_SLEEP_STATUS	0x601
-#define ARCH_PORT_RESET		0x602
-#define ARCH_RESET_VALUE	0x01
-#define ARCH_SLEEP_TYPE_S5	5
+#define ARCH_PORT_SLEEP_STATUS  0x601
+#define ARCH_PORT_RESET         0x602
+#define ARCH_RESET_VALUE        0x01
+#define ARCH_SLEEP_TYPE_S5      5
 
 /* Where the PCI host bridge's 64-bit window lies for this vm: above all RAM, 1 GiB aligned. */
 uint64_t arch_pci64_base(const struct vm *);
@@ -53,7 +53,7 @@ struct arch_boot {
 	uint64_t initrd_addr, initrd_size; /* size 0: none */
 	char cmdline[4096];
 	uint8_t setup_header[0x290 - 0x1f1]; /* bzImage: as in the image, the rest zero */
-	unsigned setup_header_len;	     /* 0: not a bzImage */
+	unsigned setup_header_len;           /* 0: not a bzImage */
 };
 
 /* Boot parameters, page tables, GDT, ACPI and MP tables into RAM. -errno (logged). */
@@ -64,7 +64,8 @@ int arch_vcpu_init(struct vm *, int vcpu_fd, unsigned id, const struct arch_boot
 void arch_vcpu_dump(int vcpu_fd, unsigned id);
 
 /* Parts of x86.c, exported for their tests: bytes written to out (at most cap), or -ENOSPC. */
-int acpi_build(const struct vm *, const struct arch_boot *, uint64_t addr, uint8_t *out, size_t cap) must_check;
+int acpi_build(const struct vm *, const struct arch_boot *, uint64_t addr, uint8_t *out, size_t cap)
+	must_check;
 int mptable_build(const struct vm *, uint64_t addr, uint8_t *out, size_t cap) must_check;
 
 #endif

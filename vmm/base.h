@@ -20,31 +20,31 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ARRAY_LEN(a)	   (sizeof(a) / sizeof((a)[0]))
-#define must_check	   __attribute__((warn_unused_result))
-#define printf_like(f, a)  __attribute__((format(printf, f, a)))
-#define ALIGN_UP(x, a)	   (((x) + ((__typeof__(x))(a)-1)) & ~((__typeof__(x))(a)-1))
-#define ALIGN_DOWN(x, a)   ((x) & ~((__typeof__(x))(a)-1))
-#define IS_ALIGNED(x, a)   (((x) & ((__typeof__(x))(a)-1)) == 0)
-#define KIB(n)		   ((uint64_t)(n) << 10)
-#define MIB(n)		   ((uint64_t)(n) << 20)
-#define GIB(n)		   ((uint64_t)(n) << 30)
-#define container_of(p, type, member)                                                              \
-	({                                                                                         \
-		const __typeof__(((type *)0)->member) *mp_ = (p);                                  \
-		(type *)((uintptr_t)mp_ - offsetof(type, member));                                 \
+#define ARRAY_LEN(a)      (sizeof(a) / sizeof((a)[0]))
+#define must_check        __attribute__((warn_unused_result))
+#define printf_like(f, a) __attribute__((format(printf, f, a)))
+#define ALIGN_UP(x, a)    (((x) + ((__typeof__(x))(a)-1)) & ~((__typeof__(x))(a)-1))
+#define ALIGN_DOWN(x, a)  ((x) & ~((__typeof__(x))(a)-1))
+#define IS_ALIGNED(x, a)  (((x) & ((__typeof__(x))(a)-1)) == 0)
+#define KIB(n)            ((uint64_t)(n) << 10)
+#define MIB(n)            ((uint64_t)(n) << 20)
+#define GIB(n)            ((uint64_t)(n) << 30)
+#define container_of(p, type, member)                              \
+	({                                                         \
+		const __typeof__(((type *)0)->member) *mp_ = (p);  \
+		(type *)((uintptr_t)mp_ - offsetof(type, member)); \
 	})
-#define MIN(a, b)                                                                                  \
-	({                                                                                         \
-		__typeof__(a) a_ = (a);                                                            \
-		__typeof__(b) b_ = (b);                                                            \
-		a_ < b_ ? a_ : b_;                                                                 \
+#define MIN(a, b)                       \
+	({                              \
+		__typeof__(a) a_ = (a); \
+		__typeof__(b) b_ = (b); \
+		a_ < b_ ? a_ : b_;      \
 	})
-#define MAX(a, b)                                                                                  \
-	({                                                                                         \
-		__typeof__(a) a_ = (a);                                                            \
-		__typeof__(b) b_ = (b);                                                            \
-		a_ > b_ ? a_ : b_;                                                                 \
+#define MAX(a, b)                       \
+	({                              \
+		__typeof__(a) a_ = (a); \
+		__typeof__(b) b_ = (b); \
+		a_ > b_ ? a_ : b_;      \
 	})
 
 /* A guest-physical address: cannot be dereferenced, added to, or passed as a length. */
@@ -104,7 +104,7 @@ static inline void free_ptr(void *p)
 	free(*(void **)p);
 }
 /* A local that is closed / freed at the end of its scope unless take_fd() / take_ptr() moved it out. */
-#define auto_fd	  __attribute__((cleanup(close_fd))) int
+#define auto_fd   __attribute__((cleanup(close_fd))) int
 #define auto_free __attribute__((cleanup(free_ptr)))
 
 static inline int take_fd(int *fd)
@@ -114,11 +114,11 @@ static inline int take_fd(int *fd)
 	*fd = -1;
 	return v;
 }
-#define take_ptr(p)                                                                                \
-	({                                                                                         \
-		__typeof__(*(p)) v_ = *(p);                                                        \
-		*(p) = NULL;                                                                       \
-		v_;                                                                                \
+#define take_ptr(p)                         \
+	({                                  \
+		__typeof__(*(p)) v_ = *(p); \
+		*(p) = NULL;                \
+		v_;                         \
 	})
 
 #endif

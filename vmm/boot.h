@@ -15,7 +15,7 @@
 struct mem;
 
 struct boot_files {
-	int kernel_fd, initrd_fd; /* initrd_fd -1: none. Borrowed, read with pread. */
+	int kernel_fd, initrd_fd;              /* initrd_fd -1: none. Borrowed, read with pread. */
 	const char *kernel_path, *initrd_path; /* for messages */
 	const char *cmdline;
 };

@@ -36,8 +36,7 @@ int boot_file_read(const struct boot_file *, uint64_t off, void *dst, uint64_t n
 /* The same into RAM, where [addr, addr + n) was checked too. */
 int boot_file_load(const struct boot_loader *, const struct boot_file *, uint64_t off,
 		   uint64_t addr, uint64_t n) must_check;
-/* Whether the kernel can have [start, start + len): 0, -ENOEXEC (never), -ENOMEM (with more RAM).
- */
+/* Whether the kernel can have [start, start + len): 0, -ENOEXEC (never), -ENOMEM (with more RAM). */
 int boot_kernel_check(const struct boot_loader *, uint64_t start, uint64_t len) must_check;
 /* Says why this is no kernel for us; -ENOEXEC. */
 int boot_kernel_refuse(const struct boot_loader *, const char *why) must_check;

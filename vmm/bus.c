@@ -113,8 +113,7 @@ void bus_read(struct bus *b, uint64_t addr, void *data, unsigned len)
 {
 	struct bus_range r;
 
-	/* First, so that bytes an owner leaves alone are ones too and never what lay in our memory.
-	 */
+	/* First, so that bytes an owner leaves alone are ones too and never what lay in our memory. */
 	memset(data, 0xff, len);
 	if (find(b, addr, len, &r))
 		r.ops->read(r.owner, addr - r.base, data, len);

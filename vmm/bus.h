@@ -26,7 +26,7 @@ struct bus_ops {
 struct bus_range {
 	uint64_t base, len;
 	const struct bus_ops *ops;
-	void *owner;	  /* borrowed */
+	void *owner;      /* borrowed */
 	const char *name; /* borrowed */
 };
 

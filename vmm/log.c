@@ -33,8 +33,7 @@ static bool level_shown(enum log_level level)
 	return level <= __atomic_load_n(&max_level, __ATOMIC_RELAXED);
 }
 
-/* A path or a guest's string may hold line ends or escape sequences: a line stays a line of text.
- */
+/* A path or a guest's string may hold line ends or escape sequences: a line stays a line of text. */
 static void make_printable(char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

@@ -28,10 +28,10 @@ void log_at(enum log_level level, const char *fmt, ...) printf_like(2, 3);
 struct log_once {
 	unsigned char said;
 };
-#define log_once(once, level, ...)                                                                 \
-	do {                                                                                       \
-		if (!__atomic_test_and_set(&(once)->said, __ATOMIC_RELAXED))                       \
-			log_at(level, __VA_ARGS__);                                                \
+#define log_once(once, level, ...)                                           \
+	do {                                                                 \
+		if (!__atomic_test_and_set(&(once)->said, __ATOMIC_RELAXED)) \
+			log_at(level, __VA_ARGS__);                          \
 	} while (0)
 
 /* At most ten lines a second per object; the first line after a pause says how many were left out. */
@@ -41,10 +41,10 @@ struct log_limit {
 };
 /* For the macro: may a line of this level be written now? False, and not counted, if the level is not shown. */
 bool log_limit_ok(struct log_limit *, enum log_level);
-#define log_limited(limit, level, ...)                                                             \
-	do {                                                                                       \
-		if (log_limit_ok(limit, level))                                                    \
-			log_at(level, __VA_ARGS__);                                                \
+#define log_limited(limit, level, ...)              \
+	do {                                        \
+		if (log_limit_ok(limit, level))     \
+			log_at(level, __VA_ARGS__); \
 	} while (0)
 
 #endif

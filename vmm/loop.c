@@ -225,16 +225,13 @@ static void slot_call(struct iothread *io, struct loop_slot *slot)
 static void run_finished(struct iothread *io)
 {
 	struct io_op *op = stack_take(&io->returned), *next;
-	struct op_fifo batch;
 
 	for (; op; op = next) {
 		next = op->next;
 		op_finish(io, op);
 	}
-	/* done() may watch, and a full ring is then emptied into finished: for the next turn. */
-	batch = io->finished;
-	io->finished = (struct op_fifo){0};
-	while ((op = op_fifo_take(&batch))) {
+	/* Ends: what done() submits goes to the engine, which starts it when the turn is over. */
+	while ((op = op_fifo_take(&io->finished))) {
 		io->pending--;
 		op->done(op, op->res);
 	}

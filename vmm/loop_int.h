@@ -129,7 +129,7 @@ struct loop_engine_ops {
 	 * is put back.
 	 */
 	void (*unwatch)(struct iothread *, struct loop_slot *);
-	/* Does what is left of op, then op_finish(). */
+	/* Does what is left of op, beginning in wait() or on the pool, then op_finish(). */
 	void (*submit)(struct iothread *, struct io_op *);
 	/*
 	 * Submits what was queued and collects what happened; with sleep, and if nothing has,

@@ -80,8 +80,7 @@ static uint64_t hash(const struct map *m, const void *key)
 	return fold(h ^ m->seed, 0xd6e8feb86659fd93u);
 }
 
-/* The slot of key, or the one where it belongs: the first dead one on the way, else the empty one.
- */
+/* The slot of key, or the one where it belongs: the first dead one on the way, else the empty one. */
 static size_t find(const struct map *m, const void *key)
 {
 	size_t mask = m->cap - 1, place = SIZE_MAX;

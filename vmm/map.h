@@ -13,8 +13,8 @@
 struct map {
 	size_t key_size;
 	size_t cap, used, dead; /* slots; live ones; deleted ones */
-	unsigned char *slots;	/* cap x { void *value; key } ; NULL until the first put */
-	uint64_t seed;		/* so that a guest cannot choose colliding keys */
+	unsigned char *slots;   /* cap x { void *value; key } ; NULL until the first put */
+	uint64_t seed;          /* so that a guest cannot choose colliding keys */
 };
 
 void map_init(struct map *, size_t key_size);

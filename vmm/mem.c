@@ -133,8 +133,7 @@ void *mem_span(const struct mem *m, gpa_t gpa, uint64_t n)
 	for (unsigned i = 0; i < m->nregions; i++) {
 		const struct mem_region *r = &m->region[i];
 
-		/* Differences only: no sum of the guest's numbers is ever formed, so none can wrap.
-		 */
+		/* Differences only: no sum of the guest's numbers is ever formed, so none can wrap. */
 		if (gpa.v < r->base || gpa.v - r->base >= r->len)
 			continue;
 		return n && n <= r->len - (gpa.v - r->base) ? r->host + (gpa.v - r->base) : NULL;

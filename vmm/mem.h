@@ -17,9 +17,9 @@
 #include "base.h"
 #include <sys/uio.h>
 
-#define MEM_LOW_END  GIB(3) /* RAM below this; the rest starts at MEM_HIGH */
-#define MEM_HIGH     GIB(4)
-#define MEM_REGIONS  2
+#define MEM_LOW_END GIB(3) /* RAM below this; the rest starts at MEM_HIGH */
+#define MEM_HIGH    GIB(4)
+#define MEM_REGIONS 2
 
 struct mem_region {
 	uint64_t base, len; /* guest-physical; len is page aligned */

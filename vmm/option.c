@@ -450,8 +450,7 @@ static void unknown_key(const struct opt_table *table, const char *key, size_t l
 			text_add(&t, " %s", table->opts[i].key);
 }
 
-/* The option an item names, or the table's first if it comes first without "="; NULL: err says why.
- */
+/* The option an item names, or the table's first if it comes first without "="; NULL: err says why. */
 static const struct opt *item_option(const struct opt_table *table, const char *item, bool first,
 				     char *err)
 {

@@ -18,7 +18,7 @@ enum opt_kind {
 	OPT_U64,    /* uint64_t */
 	OPT_ENUM,   /* int, index into names; matched without regard to case */
 	OPT_OBJECT, /* embedded struct described by sub; accepts a JSON object only */
-	OPT_LATER,  /* a key that is known but not built yet: refused with help as the reason. No storage. */
+	OPT_LATER, /* a key that is known but not built yet: refused with help as the reason. No storage. */
 	OPT_IGNORE, /* a key of Firecracker's that has no effect here: accepted with any value. No storage. */
 };
 
@@ -27,9 +27,10 @@ struct opt {
 	enum opt_kind kind;
 	size_t offset;
 	bool required;
-	const char *def;	   /* the default as text; NULL: zero / absent */
-	uint64_t min, max;	   /* numbers: range (max 0: the type's); strings: length in bytes (max 0: no bound) */
-	const char *const *names;  /* OPT_ENUM: NULL-terminated */
+	const char *def; /* the default as text; NULL: zero / absent */
+	uint64_t min,
+		max; /* numbers: range (max 0: the type's); strings: length in bytes (max 0: no bound) */
+	const char *const *names; /* OPT_ENUM: NULL-terminated */
 	const struct opt_table *sub;
 	const char *help;
 };
@@ -50,12 +51,14 @@ int opt_set_text(const struct opt *, void *obj, const char *text, char err[OPT_E
 /* Typed setters for a parser that has types of its own (JSON). Same errors. */
 int opt_set_bool(const struct opt *, void *obj, bool v, char err[OPT_ERR_MAX]) must_check;
 int opt_set_int(const struct opt *, void *obj, int64_t v, char err[OPT_ERR_MAX]) must_check;
-int opt_set_str(const struct opt *, void *obj, const char *v, size_t len, char err[OPT_ERR_MAX]) must_check;
+int opt_set_str(const struct opt *, void *obj, const char *v, size_t len, char err[OPT_ERR_MAX])
+	must_check;
 /*
  * "key=value,key=value": sets each; "key" alone sets a bool; a doubled comma is a literal comma; the first item may
  * lack "key=" and then goes to the table's first option. seen (table->n bools) marks what was set. err names the key.
  */
-int opt_parse_list(const struct opt_table *, void *obj, const char *text, bool *seen, char err[OPT_ERR_MAX]) must_check;
+int opt_parse_list(const struct opt_table *, void *obj, const char *text, bool *seen,
+		   char err[OPT_ERR_MAX]) must_check;
 /* The value as text, for `check` and `devices`: writes at most n bytes with NUL; JSON-ready for numbers and bools. */
 void opt_text(const struct opt *, const void *obj, char *buf, size_t n);
 /* What would be accepted: "true or false", "1 to 32", "one of never, auto, always". */

@@ -34,8 +34,7 @@
 
 #define COMM_LEN 16 /* of a thread's name in the kernel, with its NUL */
 
-/* The filter compares 64-bit registers; the kernel looks at the low half of an int argument only.
- */
+/* The filter compares 64-bit registers; the kernel looks at the low half of an int argument only. */
 #define INT_ARG 0xffffffffu
 
 static const struct syscall_rule common_rules[] = {

@@ -49,8 +49,7 @@ struct vcpus {
 		.value = (request)                                                              \
 	}
 
-/* Beyond the common list and irq_syscalls. Most come from devices whose registers the guest writes.
- */
+/* Beyond the common list and irq_syscalls. Most come from devices whose registers the guest writes. */
 static const struct syscall_rule vcpu_rules[] = {
 	IOCTL(KVM_RUN, "run the guest"),
 	IOCTL(KVM_GET_REGS, "show the registers after a fatal exit"),
@@ -82,8 +81,7 @@ static bool should_run(const struct vcpu *v)
 	       __atomic_load_n(&v->all->vm->end, __ATOMIC_ACQUIRE) == VM_RUNNING;
 }
 
-/* The last access is only committed by the next KVM_RUN, which then must not go on (hard case C2).
- */
+/* The last access is only committed by the next KVM_RUN, which then must not go on (hard case C2). */
 static void complete_access(const struct vcpu *v)
 {
 	__atomic_store_n(&v->run->immediate_exit, 1, __ATOMIC_RELAXED);

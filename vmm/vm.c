@@ -189,8 +189,7 @@ void vm_destroy(struct vm *vm)
 {
 	if (!vm)
 		return;
-	/* The descriptors go first: KVM must not look at RAM that is being unmapped (hard case C4).
-	 */
+	/* The descriptors go first: KVM must not look at RAM that is being unmapped (hard case C4). */
 	close_fd(&vm->vm_fd);
 	close_fd(&vm->kvm_fd);
 	close_fd(&vm->end_fd);

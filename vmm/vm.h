@@ -31,11 +31,11 @@ struct vm_platform {
 /* How a machine ends; the first one to say so wins. */
 enum vm_end {
 	VM_RUNNING,
-	VM_POWEROFF,	 /* ACPI S5 */
-	VM_RESET,	 /* reset register, i8042 pulse, port 0xcf9 */
+	VM_POWEROFF,     /* ACPI S5 */
+	VM_RESET,        /* reset register, i8042 pulse, port 0xcf9 */
 	VM_TRIPLE_FAULT, /* KVM_EXIT_SHUTDOWN */
-	VM_PANIC,	 /* pvpanic */
-	VM_USER,	 /* escape sequence on the terminal, or a signal */
+	VM_PANIC,        /* pvpanic */
+	VM_USER,         /* escape sequence on the terminal, or a signal */
 	VM_TIMEOUT,
 	VM_ERROR, /* KVM_RUN failed, internal error, unknown exit */
 };
@@ -56,10 +56,10 @@ struct vm {
 	struct vm_platform platform[VM_PLATFORM_MAX];
 	unsigned nplatform;
 
-	bool has_pci;	     /* describe the host bridge, MCFG and _PRT */
+	bool has_pci;        /* describe the host bridge, MCFG and _PRT */
 	int16_t pci_gsi[32]; /* GSI of each slot's INTA, for the boot tables; -1: none */
 
-	uint64_t mmio_next;   /* next virtio-mmio window */
+	uint64_t mmio_next; /* next virtio-mmio window */
 	struct irq_table *irqs;
 
 	int end_fd; /* eventfd: readable once the machine has ended */

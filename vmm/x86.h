@@ -18,8 +18,7 @@ struct vm;
 /* x86_boot.c: registers of the vCPU that starts, to match what arch_boot_write() puts in RAM.
  * -errno (logged). */
 int x86_entry_set(int vcpu_fd, const struct arch_boot *) must_check;
-/* x86_cpuid.c: what KVM supports, made this vCPU's own and masked by vm->cpu_mask. -errno (logged).
- */
+/* x86_cpuid.c: what KVM supports, made this vCPU's own and masked by vm->cpu_mask. -errno (logged). */
 int x86_cpuid_set(const struct vm *, int vcpu_fd, unsigned id) must_check;
 
 #endif

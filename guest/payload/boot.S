@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * boot.S - the payload's entries: every one ends in main() in ring 3, interrupts off, ports allowed.
+ * boot.S - the payload's entries: every one ends in payload_main() in ring 3, interrupts off, ports allowed.
  *
  *   image + 0       32-bit entry: PVH (ebx = hvm_start_info), or Linux's 32-bit protocol (esi = boot_params)
  *   image + 0x200   64-bit entry: Linux's 64-bit protocol (rsi = boot_params); the ELF file's entry too

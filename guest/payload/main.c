@@ -138,7 +138,6 @@ static void parse_spec(struct spec *s, char *word)
 
 		while (*end && *end != ':')
 			end++;
-		s->job.op = NULL;
 		if (*end)
 			*end++ = 0;
 		else
@@ -148,31 +147,38 @@ static void parse_spec(struct spec *s, char *word)
 	}
 }
 
+static void run_op(const struct spec *s, const char *op)
+{
+	char bs[16], qd[16];
+
+	for (const char *b = s->bss; b;) {
+		b = text_item(b, bs, sizeof(bs));
+		for (const char *q = s->qds; q;) {
+			struct job j = s->job;
+
+			q = text_item(q, qd, sizeof(qd));
+			j.op = op;
+			j.bs = (uint32_t)text_number(bs, NULL);
+			j.qd = (uint32_t)text_number(qd, NULL);
+			if (j.bs > 1u << 20 || !j.qd)
+				give_up("bs=%s qd=%s: out of range", bs, qd);
+			run_job(s->dev, &j);
+		}
+	}
+}
+
 static void run_spec(char *word)
 {
 	struct spec s = {.ops = "",
 			 .bss = "4096",
 			 .qds = "1",
 			 .job = {.ms = 1000, .files = 1000, .file = "bench.dat", .dir = "small"}};
-	char op[24], bs[16], qd[16];
+	char op[24];
 
 	parse_spec(&s, word);
 	for (const char *o = s.ops; o;) {
 		o = text_item(o, op, sizeof(op));
-		for (const char *b = s.bss; b;) {
-			b = text_item(b, bs, sizeof(bs));
-			for (const char *q = s.qds; q;) {
-				struct job j = s.job;
-
-				q = text_item(q, qd, sizeof(qd));
-				j.op = op;
-				j.bs = (uint32_t)text_number(bs, NULL);
-				j.qd = (uint32_t)text_number(qd, NULL);
-				if (j.bs > 1u << 20 || !j.qd)
-					give_up("bs=%s qd=%s: out of range", bs, qd);
-				run_job(s.dev, &j);
-			}
-		}
+		run_op(&s, op);
 	}
 }
 

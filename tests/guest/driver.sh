@@ -18,7 +18,7 @@ base="console=ttyS0 panic=-1 pci=noearly i8042.noaux i8042.nomux i8042.nopnp i80
 
 # ---- the guests. Defaults: see guest() ----
 
-guests=(limit pci mmio big bare intx firecracker)
+guests=(limit pci mmio big bare intx terminal firecracker)
 
 guest_limit() { # nothing to do, and no end: idle CPUs must be ended too
 	run=none end=hang limit=20 status=124 said='time limit'
@@ -28,7 +28,7 @@ guest_pci() { # the usual machine, and most of the tests
 	status=0 said='powered off'
 }
 guest_mmio() { # the other transport, the 64-bit entry, the least memory, the reset register
-	kernel=vmlinux-nonote mem=128 transport=mmio run=machine,irq,share,disk,rng,rebind irq=mmio
+	kernel=vmlinux-nonote mem=128 transport=mmio run=machine,irq,share,posix,disk,rng,rebind irq=mmio cache=always
 	args=reboot=a end=reboot status=0 said='rebooted'
 }
 guest_big() { # Debian's bzImage, memory above 4 GiB, a panic
@@ -40,6 +40,9 @@ guest_bare() { # neither ACPI nor PCI: MP table, windows on the command line
 }
 guest_intx() { # no MSI; reboot=t is a triple fault
 	args='pci=nomsi reboot=t' run=irq,share,disk irq=intx end=reboot status=121 said='triple fault'
+}
+guest_terminal() { # the console on a terminal; Ctrl-A x ends the machine and gives the terminal back
+	tty=1 run=input end=hang status=0 said='ended by'
 }
 guest_firecracker() { # a configuration as Firecracker's users have it; the root device is a disk
 	status=0 said='rebooted' run=rootfs
@@ -55,7 +58,7 @@ config() {
 		"machine-config": {"vcpu_count": $cpus, "mem_size_mib": $mem, "transport": "$transport"},
 		"drives": [{"drive_id": "data", "path_on_host": "$dir/data.ext4", "is_root_device": false},
 			{"drive_id": "fixed", "path_on_host": "$dir/fixed.img", "is_root_device": false, "is_read_only": true}],
-		"fs": [{"tag": "share", "path": "$dir/share"}, {"tag": "readonly", "path": "$dir/readonly", "readonly": true}],
+		"fs": [{"tag": "share", "path": "$dir/share", "cache": "$cache"}, {"tag": "readonly", "path": "$dir/readonly", "readonly": true}],
 		"entropy": {}}
 	END
 }
@@ -77,7 +80,7 @@ config_firecracker() {
 
 # Sets the variables of guest $1 and makes its files afresh.
 guest_prepare() {
-	kernel=vmlinux initrd=initrd.gz cpus=1 mem=512 transport=pci args='' run=none end=poweroff irq='' limit=150
+	kernel=vmlinux initrd=initrd.gz cpus=1 mem=512 transport=pci args='' run=none end=poweroff irq='' limit=150 cache=auto tty=''
 	dir=$work/$1
 	"guest_$1"
 	rm -rf "$dir"
@@ -88,16 +91,27 @@ guest_prepare() {
 	if [ "$1" = firecracker ]; then config_firecracker; else config; fi >"$dir/config.json"
 }
 
-# The guest's console goes to $dir/console, a line at a time, and is answered when the guest asks for typing.
+wherry() { "$top/wherry" boot "$dir/config.json" -v -t "$limit" 2>"$dir/stderr"; }
+
+# The same with a terminal of its own, whose settings are noted before and after.
+wherry_on_terminal() {
+	script -qfec "stty -g >'$dir/stty.before'; '$top/wherry' boot '$dir/config.json' -v -t $limit 2>'$dir/stderr'
+		status=\$?; stty -g >'$dir/stty.after'; exit \$status" /dev/null
+}
+
+# The guest's console goes to $dir/console, a line at a time; what it waits for is typed.
 guest_boot() {
 	local line ended
 	mkfifo "$dir/keys"
 	exec {keys}<>"$dir/keys"
-	"$top/wherry" boot "$dir/config.json" -v -t "$limit" <"$dir/keys" 2>"$dir/stderr" |
+	"wherry${tty:+_on_terminal}" <"$dir/keys" |
 		while IFS= read -r line; do
 			printf '%s\n' "${line%$'\r'}"
 			# shellcheck disable=SC2016
-			case $line in *'@@ type'*) echo 'a typed line with $PATH & more' >&"$keys" ;; esac
+			case $tty$line in
+			*'@@ type'*) echo 'a typed line with $PATH & more' >&"$keys" ;;
+			1*'@@ end input'*) printf '\001x' >&"$keys" ;;
+			esac
 		done >"$dir/console"
 	ended=${PIPESTATUS[0]}
 	exec {keys}>&-
@@ -158,6 +172,10 @@ guest() {
 	say $? "it ends with status $status (it was $got)"
 	grep -q "$said" "$dir/stderr"
 	say $? "the log says: $said"
+	if [ -n "$tty" ]; then
+		[ -s "$dir/stty.before" ] && cmp -s "$dir/stty.before" "$dir/stty.after"
+		say $? "the terminal is as it was"
+	fi
 	case ",$run," in *,share,*) check_share ;; esac
 	case ",$run," in *,disk,*) check_disk ;; esac
 	echo "# $name: $((SECONDS - start)) s"

@@ -16,7 +16,8 @@
 set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 lab=${LAB_DIR:-$top/build/lab}
-cpu=max,+svm,-la57
+# QEMU's SVM does not let KVM see XSETBV, so a guest's XSAVE state would not be what KVM takes it for.
+cpu=max,+svm,-la57,-xsave
 accel=tcg,thread=multi,tb-size=2048
 append="console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check nokaslr audit=0 apparmor=0 random.trust_cpu=on"
 memory=4096M

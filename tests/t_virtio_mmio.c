@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * t_virtio_mmio.c - the register file of virtio-mmio, through the bus, against the table of virtio 1.2, 4.2.2.
+ *
+ * Includes the transport to look at its interrupt. Hard cases A16, A20, A28, B1, B13, B14.
+ */
+#include "../devices/virtio_mmio.c"
+#include "fakeguest.h"
+#include "echo.h"
+#include "tap.h"
+
+#define S(bit) VIRTIO_CONFIG_S_##bit
+
+struct rig {
+	struct fakeguest *fg;
+	struct echo echo;
+	struct virtio_mmio *m;
+	uint64_t base;
+};
+
+static uint64_t rd(struct rig *r, uint64_t off, unsigned len)
+{
+	uint8_t b[8];
+
+	bus_read(&r->fg->vm->mmio, r->base + off, b, len);
+	return bus_load(b, len);
+}
+
+static void wr(struct rig *r, uint64_t off, unsigned len, uint64_t v)
+{
+	uint8_t b[8];
+
+	bus_store(b, len, v);
+	bus_write(&r->fg->vm->mmio, r->base + off, b, len);
+}
+
+static uint32_t rd32(struct rig *r, uint64_t off)
+{
+	return (uint32_t)rd(r, off, 4);
+}
+
+static void wr32(struct rig *r, uint64_t off, uint32_t v)
+{
+	wr(r, off, 4, v);
+}
+
+static void rig_create(struct rig *r, uint16_t nqueues)
+{
+	struct vm *vm;
+
+	r->fg = fg_create(MIB(16));
+	vm = r->fg->vm;
+	echo_init(&r->echo, nqueues);
+	need(!virtio_attach(&r->echo.v, vm));
+	need(!virtio_mmio_create(&r->echo.v, vm));
+	need(!virtio_run(&r->echo.v));
+	r->fg->dev = &r->echo.v;
+	r->m = mmio_of(r->echo.v.tp);
+	r->base = r->m->base;
+}
+
+static void setup_queue(struct rig *r, uint32_t i, uint16_t size)
+{
+	struct fg_queue *q = &r->fg->q[i];
+
+	fg_ring(q, size);
+	wr32(r, VIRTIO_MMIO_QUEUE_SEL, i);
+	wr32(r, VIRTIO_MMIO_QUEUE_NUM, size);
+	wr32(r, VIRTIO_MMIO_QUEUE_DESC_LOW, (uint32_t)q->desc);
+	wr32(r, VIRTIO_MMIO_QUEUE_DESC_HIGH, (uint32_t)(q->desc >> 32));
+	wr32(r, VIRTIO_MMIO_QUEUE_AVAIL_LOW, (uint32_t)q->avail);
+	wr32(r, VIRTIO_MMIO_QUEUE_AVAIL_HIGH, (uint32_t)(q->avail >> 32));
+	wr32(r, VIRTIO_MMIO_QUEUE_USED_LOW, (uint32_t)q->used);
+	wr32(r, VIRTIO_MMIO_QUEUE_USED_HIGH, (uint32_t)(q->used >> 32));
+	wr32(r, VIRTIO_MMIO_QUEUE_READY, 1);
+}
+
+static void start(struct rig *r)
+{
+	wr32(r, VIRTIO_MMIO_STATUS, 0);
+	wr32(r, VIRTIO_MMIO_STATUS, S(ACKNOWLEDGE) | S(DRIVER));
+	wr32(r, VIRTIO_MMIO_DRIVER_FEATURES_SEL, 1);
+	wr32(r, VIRTIO_MMIO_DRIVER_FEATURES, 1);
+	wr32(r, VIRTIO_MMIO_STATUS, S(ACKNOWLEDGE) | S(DRIVER) | S(FEATURES_OK));
+	need(rd32(r, VIRTIO_MMIO_STATUS) & S(FEATURES_OK));
+	for (uint32_t i = 0; i < r->echo.v.nqueues; i++)
+		setup_queue(r, i, 8);
+	wr32(r, VIRTIO_MMIO_STATUS, S(ACKNOWLEDGE) | S(DRIVER) | S(FEATURES_OK) | S(DRIVER_OK));
+}
+
+/* Publishes a request by hand, so that the kick goes through the register. */
+static void publish(struct rig *r, uint32_t i, uint64_t buf)
+{
+	struct fg_queue *q = &r->fg->q[i];
+
+	fg_desc(q, 0, buf, 4, VRING_DESC_F_NEXT, 1);
+	fg_desc(q, 1, buf + 4, 4, VRING_DESC_F_WRITE, 0);
+	fg_avail_push(q, 0);
+}
+
+static void t_registers(struct rig *r)
+{
+	is(rd32(r, VIRTIO_MMIO_MAGIC_VALUE), 0x74726976, "the magic value is there");
+	is(rd32(r, VIRTIO_MMIO_VERSION), 2, "version 2");
+	is(rd32(r, VIRTIO_MMIO_DEVICE_ID), ECHO_ID, "the device's id");
+	ok(rd32(r, VIRTIO_MMIO_VENDOR_ID) != 0, "a vendor");
+	is(rd32(r, VIRTIO_MMIO_DEVICE_FEATURES), 3u << 28, "the first word of features");
+	wr32(r, VIRTIO_MMIO_DEVICE_FEATURES_SEL, 1);
+	is(rd32(r, VIRTIO_MMIO_DEVICE_FEATURES), 1, "the second");
+	wr32(r, VIRTIO_MMIO_DEVICE_FEATURES_SEL, 2);
+	is(rd32(r, VIRTIO_MMIO_DEVICE_FEATURES), 0, "a third is 0");
+	is(rd32(r, VIRTIO_MMIO_QUEUE_NUM_MAX), 64, "a queue shows its largest size");
+	wr32(r, VIRTIO_MMIO_QUEUE_SEL, r->echo.v.nqueues);
+	is(rd32(r, VIRTIO_MMIO_QUEUE_NUM_MAX), 0, "one that is not there shows 0");
+	wr32(r, VIRTIO_MMIO_QUEUE_SEL, UINT32_MAX);
+	is(rd32(r, VIRTIO_MMIO_QUEUE_NUM_MAX) + rd32(r, VIRTIO_MMIO_QUEUE_READY), 0, "whatever its number");
+	wr32(r, VIRTIO_MMIO_SHM_SEL, 0);
+	ok(rd32(r, VIRTIO_MMIO_SHM_LEN_LOW) == UINT32_MAX && rd32(r, VIRTIO_MMIO_SHM_LEN_HIGH) == UINT32_MAX,
+	   "there is no shared memory region");
+	wr32(r, VIRTIO_MMIO_STATUS, S(ACKNOWLEDGE));
+	wr32(r, VIRTIO_MMIO_STATUS, 0x100);
+	is(rd32(r, VIRTIO_MMIO_STATUS), S(ACKNOWLEDGE), "a status with none of the eight bits is no reset");
+}
+
+static void t_widths(struct rig *r)
+{
+	unsigned bad = 0;
+
+	for (unsigned off = 0; off < VIRTIO_MMIO_CONFIG; off++)
+		for (unsigned len = 1; len <= 8; len++)
+			if ((len != 4 || off % 4) && off + len <= VIRTIO_MMIO_CONFIG)
+				bad += rd(r, off, len) != 0;
+	is(bad, 0, "control registers read 0 unless whole and aligned");
+	wr(r, VIRTIO_MMIO_STATUS, 1, 0);
+	wr(r, VIRTIO_MMIO_STATUS, 2, 0);
+	wr(r, VIRTIO_MMIO_STATUS, 8, 0);
+	is(rd32(r, VIRTIO_MMIO_STATUS), S(ACKNOWLEDGE), "and are not written");
+	is(rd(r, VIRTIO_MMIO_CONFIG, 1), 1, "configuration is read by the byte");
+	is(rd(r, VIRTIO_MMIO_CONFIG + 1, 2), 0x0302, "at any offset");
+	is(rd(r, VIRTIO_MMIO_CONFIG, 8), 0x060504030201, "up to eight, 0 past its end");
+	is(rd(r, VIRTIO_MMIO_CONFIG + 6, 4), 0, "and wholly past it");
+	is(rd(r, 0xffc, 4), 0, "to the end of the window");
+	wr(r, VIRTIO_MMIO_CONFIG, 8, UINT64_MAX);
+	is(rd(r, VIRTIO_MMIO_CONFIG, 8), 0x060504030201, "and is not the driver's to write");
+	is(rd32(r, VIRTIO_MMIO_CONFIG_GENERATION), 0, "the generation is readable");
+}
+
+static void t_requests(struct rig *r)
+{
+	struct vring_used *used;
+	uint64_t buf = fg_alloc(r->fg, 64, 64);
+	uint32_t last = r->echo.v.nqueues - 1u;
+
+	memcpy(fg_ptr(r->fg, buf, 4), "ping", 4);
+	start(r);
+	is(rd32(r, VIRTIO_MMIO_QUEUE_READY), 1, "QueueReady reads back");
+	ok(irq_silent(&r->m->irq), "starting does not interrupt");
+	publish(r, last, buf);
+	wr32(r, VIRTIO_MMIO_QUEUE_NOTIFY, last);
+	ok(irq_arrives(&r->m->irq), "a notify of queue %u is answered by an interrupt", last);
+	used = fg_ptr(r->fg, r->fg->q[last].used, 70);
+	ok(__atomic_load_n(&used->idx, __ATOMIC_ACQUIRE) == 1 && used->ring[0].len == 4 &&
+		   !memcmp(fg_ptr(r->fg, buf + 4, 4), "ping", 4),
+	   "with the request done");
+	is(rd32(r, VIRTIO_MMIO_INTERRUPT_STATUS), VIRTIO_MMIO_INT_VRING, "and a status that says used ring");
+	if (last) {
+		publish(r, last, buf);
+		wr32(r, VIRTIO_MMIO_QUEUE_NOTIFY, 0);
+		ok(irq_arrives(&r->m->irq), "the doorbell that queues share looks at all of them");
+	}
+	virtio_config_changed(&r->echo.v, (void (*)(struct virtio_dev *, void *))virtio_status_read, NULL);
+	ok(irq_arrives(&r->m->irq), "a configuration change interrupts");
+	is(rd32(r, VIRTIO_MMIO_INTERRUPT_STATUS), 3, "and adds its bit");
+	wr32(r, VIRTIO_MMIO_INTERRUPT_ACK, VIRTIO_MMIO_INT_VRING);
+	is(rd32(r, VIRTIO_MMIO_INTERRUPT_STATUS), VIRTIO_MMIO_INT_CONFIG, "ACK clears the written bits only");
+	wr32(r, VIRTIO_MMIO_QUEUE_NOTIFY, 77);
+	wr32(r, VIRTIO_MMIO_QUEUE_NOTIFY, UINT32_MAX);
+	wr32(r, VIRTIO_MMIO_QUEUE_SEL, 0);
+	wr32(r, VIRTIO_MMIO_QUEUE_NUM, 4);
+	wr32(r, VIRTIO_MMIO_QUEUE_READY, 0);
+	is(rd32(r, VIRTIO_MMIO_QUEUE_READY), 1, "a live queue does not change");
+	wr32(r, VIRTIO_MMIO_STATUS, 0);
+	ok(!rd32(r, VIRTIO_MMIO_STATUS) && !rd32(r, VIRTIO_MMIO_INTERRUPT_STATUS) && !rd32(r, VIRTIO_MMIO_QUEUE_READY),
+	   "when the write of 0 returns all is at power-on");
+	wr32(r, VIRTIO_MMIO_DEVICE_FEATURES_SEL, 1);
+	wr32(r, VIRTIO_MMIO_STATUS, 0);
+	is(rd32(r, VIRTIO_MMIO_DEVICE_FEATURES), 3u << 28, "selectors too");
+}
+
+static void t_described(struct rig *r)
+{
+	const struct vm_platform *p = &r->fg->vm->platform[0];
+
+	ok(r->fg->vm->nplatform == 1 && !strcmp(p->hid, "LNRO0005") && p->base == r->base && p->len == 0x1000 &&
+		   p->gsi == (int)r->m->irq.gsi && !p->level && !p->is_pio,
+	   "the boot tables get its window and its edge-triggered pin");
+}
+
+static void t_one(uint16_t nqueues)
+{
+	struct rig r;
+	uint64_t magic = 0;
+
+	rig_create(&r, nqueues);
+	t_described(&r);
+	t_registers(&r);
+	t_widths(&r);
+	t_requests(&r);
+	start(&r);
+	virtio_detach(&r.echo.v);
+	bus_read(&r.fg->vm->mmio, r.base, &magic, 4);
+	is(magic, 0xffffffff, "a detached device leaves the bus");
+	r.fg->dev = NULL;
+	fg_destroy(r.fg);
+}
+
+/* Pins run out before windows do: the last device is refused with nothing left behind. */
+static void t_many(void)
+{
+	struct fakeguest *fg = fg_create(MIB(16));
+	static struct echo e[32];
+	unsigned n = 0;
+
+	log_set_level(LOG_ERR - 1);
+	for (; n < ARRAY_LEN(e); n++) {
+		echo_init(&e[n], 1);
+		need(!virtio_attach(&e[n].v, fg->vm));
+		if (virtio_mmio_create(&e[n].v, fg->vm))
+			break;
+	}
+	ok(n > 0 && n < ARRAY_LEN(e) && fg->vm->nplatform == n && fg->vm->mmio.n == n && !e[n].v.tp,
+	   "%u devices find pins, the next is refused", n);
+	for (unsigned i = 0; i <= n; i++)
+		virtio_detach(&e[i].v);
+	is(fg->vm->mmio.n, 0, "and all of them leave");
+	fg_destroy(fg);
+}
+
+int main(void)
+{
+	t_one(1);
+	t_one(3);
+	t_many();
+	return done();
+}
