@@ -4,7 +4,8 @@
  *
  * json-c parses; json_index.c says where things stand. Each fault is one line:
  *   FILE:LINE:COLUMN: drives[0].is_read_only: must be true or false
- * Values go through the option tables only. An absent thing may be written null, {} or [].
+ * Values go through the option tables only. null is as good as absent everywhere, [] where an array belongs.
+ * Start-up code: no threads, nothing from the guest.
  */
 #include "config.h"
 #include "config_int.h"
@@ -12,11 +13,14 @@
 #include "../vmm/log.h"
 #include <fcntl.h>
 #include <json-c/json.h>
+#include <linux/limits.h>
 #include <sys/stat.h>
 
-#define FILE_MAX  MIB(1)
-#define DEPTH_MAX 32
-#define PATH_LEN  512
+#define FILE_MAX MIB(1)
+#define PATH_LEN 512
+#define LIST_MAX 600 /* a sentence with all keys of a table */
+/* A value as JSON: no table lets in longer strings, and a control character takes six bytes. */
+#define TEXT_MAX (6 * PATH_MAX + 3)
 
 /* Sections of Firecracker's file that are not built. Present with a value, they are refused with the reason. */
 static const struct {
@@ -49,10 +53,39 @@ static int fault(const struct reader *rd, const char *path, const char *what)
 	return -EINVAL;
 }
 
-static bool is_absent(struct json_object *v)
+/* A fault in the text itself, before it is known what stands where. */
+static int syntax_fault(const struct reader *rd, const char *text, size_t off, const char *what)
 {
-	return !v || (json_object_is_type(v, json_type_array) && !json_object_array_length(v)) ||
-	       (json_object_is_type(v, json_type_object) && !json_object_object_length(v));
+	unsigned line, column;
+
+	json_offset_place(text, off, &line, &column);
+	log_err("%s:%u:%u: not JSON: %s", rd->file, line, column, what);
+	return -EINVAL;
+}
+
+/* Adds word to a sentence of LIST_MAX bytes that began "...:"; what does not fit is cut. */
+static void list_add(char *list, const char *word)
+{
+	size_t n = strlen(list);
+
+	snprintf(list + n, LIST_MAX - n, "%s %s", list[n - 1] == ':' ? "" : ",", word);
+}
+
+/* The ways to write down something unbuilt without asking for it; "None" is Firecracker's no CPU template. */
+static bool is_nothing(struct json_object *v)
+{
+	switch (json_object_get_type(v)) {
+	case json_type_null:
+		return true;
+	case json_type_array:
+		return !json_object_array_length(v);
+	case json_type_object:
+		return !json_object_object_length(v);
+	case json_type_string:
+		return !strcmp(json_object_get_string(v), "None");
+	default:
+		return false;
+	}
 }
 
 static int read_object(struct reader *, const struct opt_table *, void *obj, struct json_object *,
@@ -86,28 +119,47 @@ static int read_scalar(struct reader *rd, const struct opt *o, void *obj, struct
 	return r ? fault(rd, path, err) : 0;
 }
 
+static int unknown_key(const struct reader *rd, const struct opt_table *t, const char *path)
+{
+	char what[LIST_MAX] = "unknown key; known here:";
+
+	for (unsigned i = 0; i < t->n; i++)
+		if (t->opts[i].kind != OPT_LATER && t->opts[i].kind != OPT_IGNORE)
+			list_add(what, t->opts[i].key);
+	return fault(rd, path, what);
+}
+
 static int read_key(struct reader *rd, const struct opt_table *t, void *obj, const char *key,
 		    struct json_object *v, const char *path)
 {
 	const struct opt *o = opt_find(t, key, strlen(key));
 
-	if (!o) {
-		char what[600] = "unknown key; known here:";
-
-		for (unsigned i = 0; i < t->n; i++)
-			snprintf(what + strlen(what), sizeof(what) - strlen(what), "%s %s",
-				 i ? "," : "", t->opts[i].key);
-		return fault(rd, path, what);
-	}
+	if (!o)
+		return unknown_key(rd, t, path);
 	if (!v || o->kind == OPT_IGNORE)
 		return 0;
 	if (o->kind == OPT_LATER)
-		return is_absent(v) ? 0 : fault(rd, path, o->help);
+		return is_nothing(v) ? 0 : fault(rd, path, o->help);
 	if (o->kind != OPT_OBJECT)
 		return read_scalar(rd, o, obj, v, path);
 	if (!json_object_is_type(v, json_type_object))
-		return fault(rd, path, "must be an object");
+		return wrong_type(rd, path, o);
 	return read_object(rd, o->sub, (char *)obj + o->offset, v, path);
+}
+
+static int check_required(const struct reader *rd, const struct opt_table *t, struct json_object *v,
+			  const char *path)
+{
+	for (unsigned i = 0; i < t->n; i++) {
+		char what[PATH_LEN];
+
+		if (!t->opts[i].required || json_object_object_get(v, t->opts[i].key))
+			continue;
+		snprintf(what, sizeof(what), "\"%s\" is missing (%s)", t->opts[i].key,
+			 t->opts[i].help);
+		return fault(rd, path, what);
+	}
+	return 0;
 }
 
 static int read_object(struct reader *rd, const struct opt_table *t, void *obj,
@@ -124,19 +176,7 @@ static int read_object(struct reader *rd, const struct opt_table *t, void *obj,
 		if (r)
 			return r;
 	}
-	for (unsigned i = 0; i < t->n; i++) {
-		struct json_object *there = NULL;
-
-		if (!t->opts[i].required)
-			continue;
-		json_object_object_get_ex(v, t->opts[i].key, &there);
-		if (!there) {
-			snprintf(sub, sizeof(sub), "\"%s\" is missing (%s)", t->opts[i].key,
-				 t->opts[i].help);
-			return fault(rd, path, sub);
-		}
-	}
-	return 0;
+	return check_required(rd, t, v, path);
 }
 
 static int read_device(struct reader *rd, const struct device_type *type, struct json_object *v,
@@ -148,6 +188,8 @@ static int read_device(struct reader *rd, const struct device_type *type, struct
 	if (!json_object_is_type(v, json_type_object))
 		return fault(rd, path, "must be an object");
 	r = config_add_device(rd->config, type, &cfg);
+	if (r == -ENOSPC)
+		return fault(rd, path, CONFIG_TOO_MANY);
 	return r ? r : read_object(rd, &type->opts, cfg, v, path);
 }
 
@@ -155,10 +197,10 @@ static int read_devices(struct reader *rd, const struct device_type *type, struc
 {
 	char path[PATH_LEN];
 
-	if (!type->many)
-		return v ? read_device(rd, type, v, type->section) : 0;
 	if (!v)
 		return 0;
+	if (!type->many)
+		return read_device(rd, type, v, type->section);
 	if (!json_object_is_type(v, json_type_array))
 		return fault(rd, type->section, "must be an array of objects");
 	for (size_t i = 0; i < json_object_array_length(v); i++) {
@@ -174,17 +216,15 @@ static int read_devices(struct reader *rd, const struct device_type *type, struc
 
 static int unknown_section(struct reader *rd, const char *key, struct json_object *v)
 {
-	char what[600] = "unknown section; known:";
+	char what[LIST_MAX] = "unknown section; known:";
 
 	for (unsigned i = 0; i < ARRAY_LEN(later); i++)
 		if (!strcmp(key, later[i].key))
-			return is_absent(v) ? 0 : fault(rd, key, later[i].why);
+			return is_nothing(v) ? 0 : fault(rd, key, later[i].why);
 	for (unsigned i = 0; i < config_nfixed; i++)
-		snprintf(what + strlen(what), sizeof(what) - strlen(what), "%s %s", i ? "," : "",
-			 config_fixed[i].key);
+		list_add(what, config_fixed[i].key);
 	for (unsigned i = 0; device_types[i]; i++)
-		snprintf(what + strlen(what), sizeof(what) - strlen(what), ", %s",
-			 device_types[i]->section);
+		list_add(what, device_types[i]->section);
 	return fault(rd, key, what);
 }
 
@@ -206,43 +246,66 @@ static int read_section(struct reader *rd, const char *key, struct json_object *
 	return unknown_section(rd, key, v);
 }
 
-static int read_text(struct reader *rd, const char *text, size_t len)
+/* Logs what is wrong with the text. Strict: only the comments go beyond JSON, and they are blanks by now. */
+static int parse(const struct reader *rd, const char *text, size_t len, struct json_object **root)
 {
-	struct json_tokener *tok = json_tokener_new_ex(DEPTH_MAX);
-	struct json_object *root = NULL;
-	int r = -ENOMEM;
+	struct json_tokener *tok = json_tokener_new_ex(JSON_DEPTH_MAX);
+	enum json_tokener_error err;
+	int r = 0;
 
 	if (!tok)
-		return r;
-	json_tokener_set_flags(tok, JSON_TOKENER_VALIDATE_UTF8);
-	root = json_tokener_parse_ex(tok, text,
-				     (int)len + 1); /* the NUL tells it that the text ends */
-	if (json_tokener_get_error(tok) != json_tokener_success ||
-	    !json_object_is_type(root, json_type_object)) {
-		unsigned line, column;
+		return -ENOMEM;
+	json_tokener_set_flags(tok, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+	/* With the NUL, which tells the parser that the text ends. */
+	*root = json_tokener_parse_ex(tok, text, (int)len + 1);
+	err = json_tokener_get_error(tok);
+	if (err != json_tokener_success)
+		r = syntax_fault(rd, text, MIN(json_tokener_get_parse_end(tok), len),
+				 json_tokener_error_desc(err));
+	json_tokener_free(tok);
+	return r;
+}
 
-		json_offset_place(text, MIN(json_tokener_get_parse_end(tok), len), &line, &column);
-		log_err("%s:%u:%u: not a JSON object: %s", rd->file, line, column,
-			json_tokener_error_desc(json_tokener_get_error(tok)));
-		r = -EINVAL;
-		goto out;
+static int read_root(struct reader *rd, struct json_object *root)
+{
+	const struct json_place *twice = rd->index.twice;
+
+	if (!json_object_is_type(root, json_type_object)) {
+		log_err("%s:1:1: must be an object: { \"boot-source\": ... }", rd->file);
+		return -EINVAL;
 	}
-	r = json_index_build(&rd->index, text, len);
-	if (r)
-		goto out;
-	if (rd->index.twice) {
-		r = fault(rd, rd->index.twice, "is there twice");
-		goto out;
+	if (twice) {
+		log_err("%s:%u:%u: %s: is there twice: take one away", rd->file, twice->line,
+			twice->column, twice->path);
+		return -EINVAL;
 	}
 	json_object_object_foreach(root, key, val)
 	{
-		r = read_section(rd, key, val);
+		int r = read_section(rd, key, val);
+
 		if (r)
-			break;
+			return r;
 	}
-out:
+	return 0;
+}
+
+static int read_text(struct reader *rd, char *text, size_t len)
+{
+	const char *nul = memchr(text, 0, len); /* where the parser would stop and be content */
+	struct json_object *root = NULL;
+	size_t off;
+	int r;
+
+	if (nul)
+		return syntax_fault(rd, text, (size_t)(nul - text), "a NUL byte");
+	if (!json_blank_comments(text, len, &off))
+		return syntax_fault(rd, text, off, "a comment that does not end");
+	r = parse(rd, text, len, &root);
+	if (!r)
+		r = json_index_build(&rd->index, text, len);
+	if (!r)
+		r = read_root(rd, root);
 	json_object_put(root);
-	json_tokener_free(tok);
 	json_index_free(&rd->index);
 	return r;
 }
@@ -263,17 +326,17 @@ static int read_file(const char *path, char **text, size_t *len)
 		log_err("%s: is a directory: name a JSON file", path);
 		return -EISDIR;
 	}
-	buf = malloc(FILE_MAX + 1);
+	buf = malloc(FILE_MAX + 2); /* one byte that is too many, and a NUL */
 	if (!buf)
 		return -ENOMEM;
-	while (n < FILE_MAX && (r = read(fd, buf + n, FILE_MAX - n)) != 0) {
+	while (n <= FILE_MAX && (r = read(fd, buf + n, FILE_MAX + 1 - n)) != 0) {
 		if (r < 0) {
 			log_err("%s: %m", path);
 			return -errno;
 		}
 		n += (size_t)r;
 	}
-	if (n == FILE_MAX) {
+	if (n > FILE_MAX) {
 		log_err("%s: larger than 1 MiB: not a machine's configuration", path);
 		return -EFBIG;
 	}
@@ -290,7 +353,11 @@ int config_load(struct config *c, const char *path)
 	size_t len = 0;
 	int r = read_file(path, &text, &len);
 
-	return r ? r : read_text(&rd, text, len);
+	if (!r)
+		r = read_text(&rd, text, len);
+	if (r == -ENOMEM)
+		log_err("%s: %s", path, strerror(ENOMEM));
+	return r;
 }
 
 /* ---- printing ---- */
@@ -302,7 +369,7 @@ static void print_object(FILE *f, const struct opt_table *t, const void *obj, co
 	fprintf(f, "{");
 	for (unsigned i = 0; i < t->n; i++) {
 		const struct opt *o = &t->opts[i];
-		char buf[9000], deeper[64];
+		char buf[TEXT_MAX], deeper[64];
 
 		if (o->kind == OPT_LATER || o->kind == OPT_IGNORE)
 			continue;

@@ -1,26 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * json_index.h - where each key of a JSON text stands, which the parser library does not tell.
+ * json_index.h - what the parser library leaves out: comments, and where each key of a text stands.
  *
- * The text has been accepted by the parser before; this walks it once more and notes the place of every value by its
- * path ("drives[1].path_on_host"), so that a message can name line and column, and a key given twice is seen.
+ * Before the parser comments become blanks. After it has accepted the text, a second walk notes the place of every
+ * value by its path ("drives[1].path_on_host"), so that a message can name line and column, and a key given twice is
+ * seen. Lines and columns count from 1, columns in bytes.
  */
 #ifndef CMD_JSON_INDEX_H
 #define CMD_JSON_INDEX_H
 
 #include "../vmm/base.h"
 
+/* Deeper texts are refused, by the parser already. */
+#define JSON_DEPTH_MAX 32
+
 struct json_place {
 	char *path;
 	unsigned line, column;
 };
 struct json_index {
-	struct json_place *place;
+	struct json_place *place; /* sorted by path, then by place */
 	unsigned n, cap;
-	const char *twice; /* path of the first key that its object has twice, or NULL */
+	const struct json_place *twice; /* the first key that its object had before, or NULL */
 };
 
-/* 0, -ENOMEM, or -EINVAL (nested deeper than 32). */
+/* Blanks // and block comments, line ends kept. False if one does not end: *off is where it starts. */
+bool json_blank_comments(char *text, size_t len, size_t *off) must_check;
+/* 0, -ENOMEM, or -EINVAL (nested too deep). Needs no json_index_free() if it fails. */
 int json_index_build(struct json_index *, const char *text, size_t len) must_check;
 void json_index_free(struct json_index *);
 /* The place of path, or of its nearest known parent; line 1 column 1 if there is none. */

@@ -12,8 +12,8 @@
 #include "../vmm/vm.h"
 #include <assert.h>
 
-#define ENTRY_SIZE 16u
-#define PBA_OFF	   0x800u
+#define ENTRY_SIZE 16ull
+#define PBA_OFF    0x800u
 
 enum { ADDR_LO, ADDR_HI, DATA, CONTROL };
 
@@ -115,7 +115,7 @@ static uint32_t word_read(const struct msix *m, uint64_t off)
 static void word_write(struct msix *m, uint64_t off, uint32_t value)
 {
 	struct msix_vector *v;
-	unsigned w = off % ENTRY_SIZE / 4;
+	unsigned w = (unsigned)(off % ENTRY_SIZE) / 4;
 
 	if (off >= m->n * ENTRY_SIZE)
 		return;

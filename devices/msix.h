@@ -27,7 +27,7 @@ struct msix {
 	pthread_mutex_t lock; /* flags, the table and its routes; only irq.c's is taken inside */
 	unsigned cap, n;
 	uint16_t flags; /* PCI_MSIX_FLAGS_ENABLE and _MASKALL, as last written */
-	bool enabled;	/* atomic */
+	bool enabled;   /* atomic */
 	struct msix_vector *vec;
 	struct log_limit no_route;
 };

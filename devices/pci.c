@@ -14,23 +14,24 @@
 #include "../vmm/vm.h"
 #include <assert.h>
 
-#define PORT_ADDRESS	 0xcf8u /* 4 bytes; a byte access to the second is the reset register */
-#define PORT_RESET_OFF	 1u
-#define PORT_DATA_OFF	 4u
-#define PORT_LEN	 8u
-#define ADDRESS_ENABLE	 0x80000000u
-#define RESET_CPU	 0x04u
+#define PORT_ADDRESS     0xcf8u /* 4 bytes; a byte access to the second is the reset register */
+#define PORT_RESET_OFF   1u
+#define PORT_DATA_OFF    4u
+#define PORT_LEN         8u
+#define ADDRESS_ENABLE   0x80000000u
+#define RESET_CPU        0x04u
 #define WINDOW64_MIN_BAR MIB(16)
 
-#define BAR_OFF(i)   (PCI_BASE_ADDRESS_0 + 4 * (i))
-#define BARS_END     BAR_OFF(PCI_BARS)
-#define COMMAND_BITS                                                                               \
-	(PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER | PCI_COMMAND_PARITY | PCI_COMMAND_SERR |         \
+#define BAR_OFF(i) (PCI_BASE_ADDRESS_0 + 4 * (i))
+#define BARS_END   BAR_OFF(PCI_BARS)
+#define COMMAND_BITS                                                                       \
+	(PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER | PCI_COMMAND_PARITY | PCI_COMMAND_SERR | \
 	 PCI_COMMAND_INTX_DISABLE)
 
 struct pci_host {
 	struct vm *vm; /* borrowed */
-	pthread_mutex_t lock; /* everything below and all functions' config; before any device's lock */
+	pthread_mutex_t
+		lock; /* everything below and all functions' config; before any device's lock */
 	struct pci_dev *slot[PCI_SLOTS]; /* borrowed */
 	struct pci_dev bridge;
 	uint32_t address; /* CF8 */
@@ -58,8 +59,11 @@ static void bar_move(struct pci_dev *d, unsigned i, uint64_t addr)
 	struct pci_bar *bar = &d->bar[i];
 	struct bus *bus = &d->host->vm->mmio;
 	uint64_t old = bar->addr;
-	struct bus_range range = {
-		.base = addr, .len = bar->size, .ops = bar->ops, .owner = d->bar_owner, .name = d->name};
+	struct bus_range range = {.base = addr,
+				  .len = bar->size,
+				  .ops = bar->ops,
+				  .owner = d->bar_owner,
+				  .name = d->name};
 	int r = 0;
 
 	if (old)

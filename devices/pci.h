@@ -27,7 +27,7 @@ struct pci_bar {
 	uint64_t size; /* power of two, >= 16 */
 	bool is64, prefetch;
 	const struct bus_ops *ops; /* what answers inside; owner is bar_owner */
-	uint64_t addr;		   /* where it is mapped now; 0: not mapped */
+	uint64_t addr;             /* where it is mapped now; 0: not mapped */
 };
 
 struct pci_dev {
@@ -35,7 +35,8 @@ struct pci_dev {
 	uint8_t slot;
 	uint8_t config[PCI_CFG_SIZE]; /* as the guest reads it */
 	uint8_t wmask[PCI_CFG_SIZE];  /* bits the guest may change */
-	uint8_t cap_last, cap_end;    /* pci_add_cap()'s: the newest capability and the first byte after it */
+	uint8_t cap_last,
+		cap_end; /* pci_add_cap()'s: the newest capability and the first byte after it */
 	struct pci_bar bar[PCI_BARS];
 	void *bar_owner;
 	struct pci_host *host;

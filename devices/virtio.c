@@ -18,13 +18,13 @@
 #include <sys/eventfd.h>
 
 /* What the ring code honours for every device; nothing is offered that has no test (A29). */
-#define CORE_FEATURES                                                                              \
-	(1ull << VIRTIO_F_VERSION_1 | 1ull << VIRTIO_RING_F_INDIRECT_DESC |                        \
+#define CORE_FEATURES                                                       \
+	(1ull << VIRTIO_F_VERSION_1 | 1ull << VIRTIO_RING_F_INDIRECT_DESC | \
 	 1ull << VIRTIO_RING_F_EVENT_IDX)
 
 /* The bits a driver sets; NEEDS_RESET is ours. */
-#define DRIVER_STATUS                                                                              \
-	(VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER | VIRTIO_CONFIG_S_FEATURES_OK |      \
+#define DRIVER_STATUS                                                                         \
+	(VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER | VIRTIO_CONFIG_S_FEATURES_OK | \
 	 VIRTIO_CONFIG_S_DRIVER_OK | VIRTIO_CONFIG_S_FAILED)
 
 /* More than this many operations are submitted all the same, only not all at once. */

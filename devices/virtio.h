@@ -59,12 +59,12 @@ struct virtio_dev {
 
 	/* The description: filled by the device's create(). */
 	const struct virtio_ops *ops;
-	uint16_t id;	     /* VIRTIO_ID_* */
+	uint16_t id; /* VIRTIO_ID_* */
 	uint16_t nqueues;
 	uint16_t queue_size; /* maximum, a power of two, at most VIRTQ_MAX_SIZE */
 	size_t req_size;     /* of the device's request struct, which begins with struct chain */
 	uint64_t features;   /* device bits; the core adds VERSION_1, INDIRECT_DESC, EVENT_IDX */
-	void *config;	     /* device-specific configuration space, little-endian; read-only for the driver; may be NULL */
+	void *config; /* device-specific configuration space, little-endian; read-only for the driver; may be NULL */
 	size_t config_len;
 
 	/* Filled by virtio_attach(). */
@@ -76,16 +76,17 @@ struct virtio_dev {
 	bool shared_kick;
 
 	/* The core's. */
-	pthread_mutex_t lock;	    /* registers and config bytes; a leaf but for the transports' interrupt lock */
-	uint8_t status;		    /* atomic: the iothread sets NEEDS_RESET */
+	pthread_mutex_t
+		lock; /* registers and config bytes; a leaf but for the transports' interrupt lock */
+	uint8_t status; /* atomic: the iothread sets NEEDS_RESET */
 	uint64_t driver_features;
-	bool features_unknown;	    /* the driver asked for a bit above 63 */
-	uint32_t generation;	    /* of config; atomic */
-	bool running;		    /* the iothread is */
-	bool started;		    /* DRIVER_OK was acted on; the next reset stops the device */
-	bool stopping;		    /* the iothread's: a reset waits for in-flight 0 */
+	bool features_unknown;         /* the driver asked for a bit above 63 */
+	uint32_t generation;           /* of config; atomic */
+	bool running;                  /* the iothread is */
+	bool started;                  /* DRIVER_OK was acted on; the next reset stops the device */
+	bool stopping;                 /* the iothread's: a reset waits for in-flight 0 */
 	struct loop_work drained_work; /* posted by the last request of a stopping device */
-	sem_t drained;		    /* then the reset goes on */
+	sem_t drained;                 /* then the reset goes on */
 	struct syscall_rule *rules; /* what the iothread may call: the type's and the interrupts' */
 	struct syscalls syscalls;
 	struct log_once said_broken;
@@ -106,20 +107,31 @@ bool virtio_has(const struct virtio_dev *, unsigned feature_bit);
  * The device changed its configuration bytes: new generation, and an interrupt if the driver is up. change() runs
  * under the lock, so this may be called on any thread but the iothread.
  */
-void virtio_config_changed(struct virtio_dev *, void (*change)(struct virtio_dev *, void *), void *arg);
+void virtio_config_changed(struct virtio_dev *, void (*change)(struct virtio_dev *, void *),
+			   void *arg);
 /* For virtq_push(): a request of a queue that was stopped has come back. */
 void virtio_drained(struct virtio_dev *);
 
 /* ---- for the transports; all may be called with any value the guest can write ---- */
 
-uint32_t virtio_features_read(struct virtio_dev *, uint32_t word);	 /* offered; 0 for word > 1 */
+uint32_t virtio_features_read(struct virtio_dev *, uint32_t word); /* offered; 0 for word > 1 */
 uint32_t virtio_driver_features_read(struct virtio_dev *, uint32_t word);
 void virtio_driver_features_write(struct virtio_dev *, uint32_t word, uint32_t v);
 uint8_t virtio_status_read(struct virtio_dev *);
-void virtio_status_write(struct virtio_dev *, uint8_t v); /* 0 resets; may wait for requests in flight */
+void virtio_status_write(struct virtio_dev *,
+			 uint8_t v); /* 0 resets; may wait for requests in flight */
 
-enum virtq_reg { VIRTQ_SIZE, VIRTQ_READY, VIRTQ_DESC_LO, VIRTQ_DESC_HI, VIRTQ_AVAIL_LO, VIRTQ_AVAIL_HI,
-		 VIRTQ_USED_LO, VIRTQ_USED_HI, VIRTQ_SIZE_MAX };
+enum virtq_reg {
+	VIRTQ_SIZE,
+	VIRTQ_READY,
+	VIRTQ_DESC_LO,
+	VIRTQ_DESC_HI,
+	VIRTQ_AVAIL_LO,
+	VIRTQ_AVAIL_HI,
+	VIRTQ_USED_LO,
+	VIRTQ_USED_HI,
+	VIRTQ_SIZE_MAX
+};
 /*
  * queue out of range: reads 0, writes are dropped (hard case B1). Writes before FEATURES_OK and after DRIVER_OK are
  * dropped (A20). Values are kept as they come and judged when the queue is started.

@@ -206,7 +206,8 @@ static void mmio_destroy(struct transport *tp)
 	if (m->mapped)
 		bus_remove(&m->vm->mmio, m->base, m);
 	if (m->doorbell)
-		vm_doorbell_del(m->vm, m->base + VIRTIO_MMIO_QUEUE_NOTIFY, 0, m->tp.dev->vq[0].kick_fd);
+		vm_doorbell_del(m->vm, m->base + VIRTIO_MMIO_QUEUE_NOTIFY, 0,
+				m->tp.dev->vq[0].kick_fd);
 	irq_fini(&m->irq);
 	free(m);
 }
@@ -248,10 +249,9 @@ static int wire(struct virtio_mmio *m)
 	if (r)
 		return r;
 	m->mapped = true;
-	return vm_platform_add(m->vm, &(struct vm_platform){.hid = "LNRO0005",
-							    .base = m->base,
-							    .len = WINDOW,
-							    .gsi = gsi});
+	return vm_platform_add(
+		m->vm, &(struct vm_platform){
+			       .hid = "LNRO0005", .base = m->base, .len = WINDOW, .gsi = gsi});
 }
 
 int virtio_mmio_create(struct virtio_dev *dev, struct vm *vm)

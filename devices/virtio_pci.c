@@ -24,7 +24,7 @@
 #define REGS_SIZE 0x4000u
 
 #define COMMON_OFF  0x0000u
-#define ISR_OFF	    0x1000u
+#define ISR_OFF     0x1000u
 #define CONFIG_OFF  0x2000u
 #define NOTIFY_OFF  0x3000u
 #define PART_SIZE   0x1000u
@@ -40,7 +40,7 @@ struct virtio_pci {
 	struct transport tp;
 	struct pci_dev pci;
 	struct msix msix;
-	struct vm *vm;	  /* borrowed */
+	struct vm *vm;    /* borrowed */
 	unsigned cfg_cap; /* where the configuration access capability is (4.1.4.9) */
 
 	/* Atomic. Selectors are the driver's to serialise; vectors are read by the iothread. */
@@ -64,7 +64,7 @@ static struct virtio_pci *vp_of_pci(struct pci_dev *pci)
 	return container_of(pci, struct virtio_pci, pci);
 }
 
-#define get(p)	  __atomic_load_n(p, __ATOMIC_RELAXED)
+#define get(p)    __atomic_load_n(p, __ATOMIC_RELAXED)
 #define set(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
 
 /* ---- the pin: level, from the first cause until ISR is read (hard case B7) ---- */
@@ -419,10 +419,10 @@ static void parts_init(struct virtio_pci *vp)
 	struct virtio_pci_cap isr = part(VIRTIO_PCI_CAP_ISR_CFG, ISR_OFF, 4, sizeof(isr));
 	struct virtio_pci_cap config = part(VIRTIO_PCI_CAP_DEVICE_CFG, CONFIG_OFF,
 					    (uint32_t)dev->config_len, sizeof(config));
-	struct virtio_pci_notify_cap notify = {
-		.cap = part(VIRTIO_PCI_CAP_NOTIFY_CFG, NOTIFY_OFF, dev->nqueues * NOTIFY_STEP,
-			    sizeof(notify)),
-		.notify_off_multiplier = htole32(NOTIFY_STEP)};
+	struct virtio_pci_notify_cap notify = {.cap = part(VIRTIO_PCI_CAP_NOTIFY_CFG, NOTIFY_OFF,
+							   dev->nqueues * NOTIFY_STEP,
+							   sizeof(notify)),
+					       .notify_off_multiplier = htole32(NOTIFY_STEP)};
 	struct virtio_pci_cfg_cap window = {
 		.cap = part(VIRTIO_PCI_CAP_PCI_CFG, 0, 0, sizeof(window))};
 

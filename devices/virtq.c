@@ -175,7 +175,8 @@ void virtq_reset(struct virtq *vq)
 struct walk {
 	const struct vring_desc *table;
 	uint32_t entries;
-	uint32_t left; /* descriptors this chain may still have: the ring size, also over an indirect table (A1) */
+	uint32_t
+		left; /* descriptors this chain may still have: the ring size, also over an indirect table (A1) */
 	uint16_t next;
 	bool indirect;
 };
@@ -246,8 +247,7 @@ static inline int add_buffer(const struct virtq *vq, struct chain *c, const stru
 
 static int walk_chain(const struct virtq *vq, struct chain *c)
 {
-	struct walk w = {
-		.table = vq->desc, .entries = vq->size, .left = vq->size, .next = c->head};
+	struct walk w = {.table = vq->desc, .entries = vq->size, .left = vq->size, .next = c->head};
 	struct vring_desc d;
 	int r;
 

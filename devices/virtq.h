@@ -27,22 +27,24 @@ struct virtio_dev;
 struct chain {
 	struct virtq *vq;
 	uint16_t head;
-	uint16_t nrd, nwr;	  /* readable and writable iovecs; nrd + nwr <= ring size */
-	uint32_t rd_len, wr_len;  /* their bytes; the sum fits a uint32_t */
-	struct iovec *iov;	  /* iov[0..nrd) readable, iov[nrd..nrd+nwr) writable; the device may change them */
+	uint16_t nrd, nwr;       /* readable and writable iovecs; nrd + nwr <= ring size */
+	uint32_t rd_len, wr_len; /* their bytes; the sum fits a uint32_t */
+	struct iovec *
+		iov; /* iov[0..nrd) readable, iov[nrd..nrd+nwr) writable; the device may change them */
 };
 
 struct virtq {
 	/* As long as the device lives. */
 	struct virtio_dev *dev;
 	uint16_t index;
-	int kick_fd;	    /* eventfd; written by any thread, also while the queue is being reset */
+	int kick_fd; /* eventfd; written by any thread, also while the queue is being reset */
 	struct watch watch; /* of kick_fd, on the iothread */
 
 	/* From here on virtq_reset() clears everything. */
 
 	/* Written by the driver through the transport before DRIVER_OK; frozen afterwards. */
-	uint16_t size; /* dev->queue_size at power-on; may hold anything until virtq_start() has looked */
+	uint16_t
+		size; /* dev->queue_size at power-on; may hold anything until virtq_start() has looked */
 	bool ready;
 	uint64_t desc_addr, avail_addr, used_addr;
 
@@ -52,16 +54,16 @@ struct virtq {
 	void *used;
 	bool event_idx, indirect;
 	bool broken, running;
-	bool quiet;		 /* without event_idx: NO_NOTIFY is set */
-	uint16_t avail_next;	 /* next entry of the avail ring to take */
-	uint16_t avail_seen;	 /* avail.idx as last loaded */
-	uint16_t used_next;	 /* next entry of the used ring to fill */
+	bool quiet;              /* without event_idx: NO_NOTIFY is set */
+	uint16_t avail_next;     /* next entry of the avail ring to take */
+	uint16_t avail_seen;     /* avail.idx as last loaded */
+	uint16_t used_next;      /* next entry of the used ring to fill */
 	uint16_t used_published; /* used.idx as last stored */
 	uint16_t used_signalled; /* used.idx at the last interrupt decision */
 	uint32_t inflight;
-	uint8_t *reqs;	    /* size x dev->req_size */
+	uint8_t *reqs;      /* size x dev->req_size */
 	struct iovec *iovs; /* size x (size + a few): the slots' iovecs (mapped lazily) */
-	uint8_t *taken;	    /* a byte per head: popped and not yet pushed (hard case A4) */
+	uint8_t *taken;     /* a byte per head: popped and not yet pushed (hard case A4) */
 	size_t reqs_len, iovs_len;
 	uint64_t pops, signals; /* statistics */
 };

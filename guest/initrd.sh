@@ -10,6 +10,7 @@ set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 out=$top/build/guest
 kernel=$top/build/kernel
+export PATH=$PATH:/usr/sbin:/sbin # a plain user may not have them
 modules=(virtio_pci virtio_mmio virtio_blk virtio-rng virtiofs ext4 crc32c_generic crc32c-intel pvpanic-mmio)
 mmio=
 [ "${1:-}" = -m ] && mmio=1

@@ -12,6 +12,7 @@
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 dir=$top/build/kernel
+export PATH=$PATH:/usr/sbin:/sbin # a plain user may not have them
 
 die() {
 	echo "kernel.sh: $*" >&2
@@ -69,7 +70,8 @@ vmlinux() {
 headers() {
 	local version kbuild h=$dir/headers
 	version=$(cat "$dir/version")
-	[ -s "$h/version" ] && [ "$(cat "$h/version")" = "$version" ] && return
+	# Its Makefile holds this tree's path: made again when the tree has moved.
+	[ -s "$h/version" ] && [ "$(cat "$h/version")" = "$version $h" ] && return
 	rm -rf "$h"
 	kbuild=$(apt-cache depends "linux-headers-$version" | sed -n 's/.*Depends: \(linux-kbuild-[^ ]*\).*/\1/p' | head -1)
 	[ -n "$kbuild" ] || die "apt knows no linux-headers-$version: apt-get update first"
@@ -77,7 +79,7 @@ headers() {
 	# The packaged Makefile names its other half by the absolute path of an installed system.
 	sed -i "s|/usr/src/|$h/usr/src/|" "$h/usr/src/linux-headers-$version/Makefile"
 	ln -sfn "usr/src/linux-headers-$version" "$h/build"
-	echo "$version" >"$h/version"
+	echo "$version $h" >"$h/version"
 }
 
 mkdir -p "$dir"

@@ -3,7 +3,7 @@
 set -eu
 build="gcc clang make pkg-config libc6-dev linux-libc-dev libseccomp-dev liburing-dev libjson-c-dev"
 tests="qemu-system-x86 busybox-static cpio kmod e2fsprogs xz-utils binutils acpica-tools clang-format clang-tidy
-	cppcheck libclang-rt-14-dev bc"
+	cppcheck libclang-rt-14-dev bc libelf1"
 missing=
 for p in $build $tests; do
 	dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null | grep -q '^installed$' || missing="$missing $p"

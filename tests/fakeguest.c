@@ -237,7 +237,8 @@ static struct vring_used *used_of(struct fg_queue *q)
 	return fg_ptr(q->fg, q->used, 6 + 8ull * q->size);
 }
 
-static void desc_fill(struct vring_desc *d, uint64_t addr, uint32_t len, uint16_t flags, uint16_t next)
+static void desc_fill(struct vring_desc *d, uint64_t addr, uint32_t len, uint16_t flags,
+		      uint16_t next)
 {
 	*d = (struct vring_desc){htole64(addr), htole32(len), htole16(flags), htole16(next)};
 }
@@ -292,8 +293,8 @@ static uint16_t take_desc(struct fg_queue *q)
 }
 
 /* Room for all buffers of the head's chain, kept for its next one. */
-static uint64_t head_buf(struct fg_queue *q, struct fg_head *h, const struct fg_buf *rd, unsigned nrd,
-			 const struct fg_buf *wr, unsigned nwr)
+static uint64_t head_buf(struct fg_queue *q, struct fg_head *h, const struct fg_buf *rd,
+			 unsigned nrd, const struct fg_buf *wr, unsigned nwr)
 {
 	uint32_t sum = 0;
 

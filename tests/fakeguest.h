@@ -42,8 +42,8 @@ struct fakeguest {
 	struct virtio_dev *dev;
 	struct fg_queue q[8];
 	uint64_t heap, heap_end; /* bump allocator of guest RAM */
-	uint64_t features;	 /* negotiated */
-	unsigned irq_queue[8];	 /* interrupts seen, per queue; atomic, counted by the iothread */
+	uint64_t features;       /* negotiated */
+	unsigned irq_queue[8];   /* interrupts seen, per queue; atomic, counted by the iothread */
 	unsigned irq_config;
 
 	struct transport tp;
@@ -78,8 +78,8 @@ void *fg_ptr(struct fakeguest *, uint64_t gpa, uint64_t len);
  * Publishes one chain of nrd readable and nwr writable buffers and kicks if the device wants it. Returns the head.
  * wr_gpa (may be NULL) gets the addresses of the nwr writable buffers, good until the head is used again.
  */
-uint16_t fg_add(struct fg_queue *, const struct fg_buf *rd, unsigned nrd, const struct fg_buf *wr, unsigned nwr,
-		uint64_t *wr_gpa);
+uint16_t fg_add(struct fg_queue *, const struct fg_buf *rd, unsigned nrd, const struct fg_buf *wr,
+		unsigned nwr, uint64_t *wr_gpa);
 /* Waits (bounded, 10 s, then the test fails) for the next used entry: its head, *len gets the written length. */
 int fg_used(struct fg_queue *, uint32_t *len);
 /* add + wait for a request whose reply goes into one flat buffer, split as given; returns used.len or -1. */
@@ -88,7 +88,8 @@ long fg_call(struct fg_queue *, const void *rd, uint32_t rd_len, void *wr, uint3
 bool fg_wait_broken(struct fakeguest *);
 
 /* ---- lying ---- */
-void fg_desc(struct fg_queue *, uint16_t i, uint64_t addr, uint32_t len, uint16_t flags, uint16_t next);
+void fg_desc(struct fg_queue *, uint16_t i, uint64_t addr, uint32_t len, uint16_t flags,
+	     uint16_t next);
 void fg_avail_push(struct fg_queue *, uint16_t head); /* an entry and the index */
 void fg_avail_idx(struct fg_queue *, uint16_t idx);   /* the index alone */
 void fg_kick(struct fg_queue *);

@@ -13,7 +13,7 @@
 
 struct fn {
 	struct pci_dev pci;
-	uint64_t off;	    /* of the last access inside a BAR */
+	uint64_t off; /* of the last access inside a BAR */
 	unsigned len;
 	unsigned moves, last_bar;
 	uint64_t last_old;
@@ -132,10 +132,12 @@ static void t_ecam(struct vm *vm, struct fn *f)
 	is(ecam_get(vm, ecam(f, 0), 4), 0x12341af4, "a function answers at its slot");
 	is(ecam_get(vm, ecam(f, 1), 2), 0x341a, "at any offset");
 	is(ecam_get(vm, ecam(f, 0), 8), 0x0010000012341af4, "a quadword reads two registers");
-	is(ecam_get(vm, ARCH_ECAM_BASE + (9u << 15), 4), 0xffffffff, "an absent slot reads all ones");
+	is(ecam_get(vm, ARCH_ECAM_BASE + (9u << 15), 4), 0xffffffff,
+	   "an absent slot reads all ones");
 	is(ecam_get(vm, ecam(f, 0) + 0x1000, 4), 0xffffffff, "an absent function too");
 	is(ecam_get(vm, ecam(f, 0x100), 4), 0xffffffff, "there is no extended configuration space");
-	is(ecam_get(vm, ecam(f, 0xfc), 8), 0xffffffff00000000, "a read across its end gets what there is");
+	is(ecam_get(vm, ecam(f, 0xfc), 8), 0xffffffff00000000,
+	   "a read across its end gets what there is");
 	ecam_put(vm, ecam(f, 0xfc), 8, UINT64_MAX);
 	ecam_put(vm, ARCH_ECAM_BASE + (9u << 15), 4, 0);
 	ecam_put(vm, ecam(f, 0), 4, 0);
@@ -198,7 +200,8 @@ static void t_caps(struct fn *f)
 	unsigned b = pci_add_cap(&f->pci, PCI_CAP_ID_MSIX, body, sizeof(body));
 
 	ok(a == 0x40 && b == 0x48, "capabilities begin after the header, on dwords");
-	ok(f->pci.config[PCI_CAPABILITY_LIST] == a && (f->pci.config[PCI_STATUS] & PCI_STATUS_CAP_LIST),
+	ok(f->pci.config[PCI_CAPABILITY_LIST] == a &&
+		   (f->pci.config[PCI_STATUS] & PCI_STATUS_CAP_LIST),
 	   "the header leads to the first");
 	ok(f->pci.config[a] == PCI_CAP_ID_VNDR && f->pci.config[a + 1] == b &&
 		   f->pci.config[b] == PCI_CAP_ID_MSIX && f->pci.config[b + 1] == 0 &&
@@ -227,7 +230,8 @@ static void t_sizing(struct vm *vm, struct fn *f)
 	uint64_t bar0 = ecam(f, PCI_BASE_ADDRESS_0), bar2 = ecam(f, PCI_BASE_ADDRESS_2);
 	uint64_t addr0 = ecam_get(vm, bar0, 4), addr2 = ecam_get(vm, bar2, 4);
 
-	ok(addr0 >= ARCH_PCI32_BASE && addr0 < ARCH_PCI32_BASE + ARCH_PCI32_SIZE && !(addr0 & 0x3fff),
+	ok(addr0 >= ARCH_PCI32_BASE && addr0 < ARCH_PCI32_BASE + ARCH_PCI32_SIZE &&
+		   !(addr0 & 0x3fff),
 	   "BARs are placed in the window, aligned to their size");
 	is(addr2 & 0xf, PCI_BASE_ADDRESS_MEM_TYPE_64, "a 64-bit BAR says so");
 	ecam_put(vm, bar0, 4, UINT32_MAX);
@@ -257,7 +261,8 @@ static void t_moving(struct vm *vm, struct fn *f)
 	is(f->moves, 2, "a write that moves nothing tells nothing");
 	ecam_put(vm, ecam(f, PCI_BASE_ADDRESS_0), 4, (uint32_t)to);
 	ok(at(vm, f, to + 8, 8) && !at(vm, f, a0, 0), "a BAR moves when it is written");
-	ok(f->last_bar == 0 && f->last_old == a0 && f->pci.bar[0].addr == to, "and the function learns from where");
+	ok(f->last_bar == 0 && f->last_old == a0 && f->pci.bar[0].addr == to,
+	   "and the function learns from where");
 
 	ecam_put(vm, ecam(f, PCI_BASE_ADDRESS_3), 4, 0x12);
 	ok(at(vm, f, 0x1200000000ull + a2, 0), "a 64-bit BAR moves above 4 GiB by its upper half");
@@ -305,12 +310,14 @@ static void t_window64(struct vm *vm, struct pci_host *h)
 	struct fn f;
 
 	fn_init(&f, "large");
-	f.pci.bar[4] = (struct pci_bar){.size = GIB(1), .is64 = true, .prefetch = true, .ops = &bar_ops};
+	f.pci.bar[4] =
+		(struct pci_bar){.size = GIB(1), .is64 = true, .prefetch = true, .ops = &bar_ops};
 	is(pci_host_add(h, &f.pci, false), 0, "a BAR of 1 GiB finds room");
-	is(bar_now(vm, &f, 4) | ecam_get(vm, ecam(&f, PCI_BASE_ADDRESS_5), 4) << 32, arch_pci64_base(vm),
-	   "in the 64-bit window");
+	is(bar_now(vm, &f, 4) | ecam_get(vm, ecam(&f, PCI_BASE_ADDRESS_5), 4) << 32,
+	   arch_pci64_base(vm), "in the 64-bit window");
 	is(ecam_get(vm, ecam(&f, PCI_BASE_ADDRESS_4), 1) & 0xf,
-	   PCI_BASE_ADDRESS_MEM_TYPE_64 | PCI_BASE_ADDRESS_MEM_PREFETCH, "and says that it is prefetchable");
+	   PCI_BASE_ADDRESS_MEM_TYPE_64 | PCI_BASE_ADDRESS_MEM_PREFETCH,
+	   "and says that it is prefetchable");
 	is(ecam_get(vm, ecam(&f, PCI_INTERRUPT_PIN), 1), 0, "a function without a pin shows none");
 	pci_host_remove(&f.pci);
 }
@@ -326,7 +333,8 @@ static void t_full(struct vm *vm, struct pci_host *h)
 			break;
 		pins += f[n].pci.intx_gsi >= 0;
 		ok(vm->pci_gsi[f[n].pci.slot] == f[n].pci.intx_gsi &&
-			   ecam_get(vm, ecam(&f[n], PCI_INTERRUPT_PIN), 1) == (f[n].pci.intx_gsi >= 0),
+			   ecam_get(vm, ecam(&f[n], PCI_INTERRUPT_PIN), 1) ==
+				   (f[n].pci.intx_gsi >= 0),
 		   "slot %u: pin and boot tables agree", f[n].pci.slot);
 		n++;
 	}

@@ -11,7 +11,7 @@
 
 #define EVENT_IDX (1ull << VIRTIO_RING_F_EVENT_IDX)
 #define INDIRECT  (1ull << VIRTIO_RING_F_INDIRECT_DESC)
-#define S(bit)	  VIRTIO_CONFIG_S_##bit
+#define S(bit)    VIRTIO_CONFIG_S_##bit
 
 enum { ECHO, HOLD };
 
@@ -29,8 +29,8 @@ struct probe {
 	struct req *held[64];
 	unsigned nheld, kicks, starts, stops;
 	bool keep_on_stop; /* stop() leaves what is held to the test */
-	sem_t holding;	   /* one more is held */
-	sem_t stopping;	   /* stop() was called */
+	sem_t holding;     /* one more is held */
+	sem_t stopping;    /* stop() was called */
 	struct loop_work release;
 };
 
@@ -147,7 +147,8 @@ static unsigned config_irqs(struct fakeguest *fg)
 static bool engine_works(const char *engine)
 {
 	struct iothread *io = NULL;
-	int r = iothread_create(&io, "try", strcmp(engine, "uring") ? LOOP_EPOLL : LOOP_URING, 8, NULL);
+	int r = iothread_create(&io, "try", strcmp(engine, "uring") ? LOOP_EPOLL : LOOP_URING, 8,
+				NULL);
 
 	iothread_destroy(io);
 	return !r;
@@ -248,11 +249,13 @@ static void t_early(void)
 	virtio_queue_write(v, ECHO, VIRTQ_READY, 1);
 	fg_add(&fg->q[ECHO], &rd, 1, &wr, 1, &gpa);
 	virtio_status_write(v, S(ACKNOWLEDGE) | S(DRIVER) | S(FEATURES_OK) | S(DRIVER_OK));
-	is(fg_used(&fg->q[ECHO], &len), 0, "a request that came before DRIVER_OK is found at the start");
+	is(fg_used(&fg->q[ECHO], &len), 0,
+	   "a request that came before DRIVER_OK is found at the start");
 	is(len, 5, "and answered");
 	is(config_irqs(fg), 0, "reaching DRIVER_OK is no reason for a config interrupt");
 	virtio_queue_kick(v, HOLD);
-	is(fg_call(&fg->q[ECHO], "x", 1, (char[1]){0}, 1), 1, "a kick of a queue that was not set up is nothing");
+	is(fg_call(&fg->q[ECHO], "x", 1, (char[1]){0}, 1), 1,
+	   "a kick of a queue that was not set up is nothing");
 	fg_destroy(fg);
 }
 
@@ -280,10 +283,12 @@ static void t_features(void)
 	is(virtio_features_read(v, 0), 1u << 5 | 1u << 28 | 1u << 29,
 	   "offered: the device's bits, INDIRECT_DESC and EVENT_IDX");
 	is(virtio_features_read(v, 1), 1, "and VERSION_1, nothing else");
-	ok(!virtio_features_read(v, 2) && !virtio_features_read(v, 3) && !virtio_features_read(v, UINT32_MAX),
+	ok(!virtio_features_read(v, 2) && !virtio_features_read(v, 3) &&
+		   !virtio_features_read(v, UINT32_MAX),
 	   "feature words past the second are 0");
 	is(negotiate(v, 1 << 5, 1, 0), yes, "a subset with VERSION_1 is accepted");
-	ok(virtio_has(v, 5) && !virtio_has(v, VIRTIO_RING_F_EVENT_IDX), "and is what the device sees");
+	ok(virtio_has(v, 5) && !virtio_has(v, VIRTIO_RING_F_EVENT_IDX),
+	   "and is what the device sees");
 	virtio_driver_features_write(v, 0, 0);
 	is(virtio_driver_features_read(v, 0), 1 << 5, "features do not change after FEATURES_OK");
 	is(negotiate(v, 1 << 5, 0, 0), no, "without VERSION_1 FEATURES_OK reads back 0");
@@ -302,7 +307,8 @@ static void t_status(void)
 
 	is(virtio_status_read(v), 0, "status is 0 at power-on");
 	virtio_status_write(v, S(ACKNOWLEDGE) | S(DRIVER) | S(DRIVER_OK));
-	is(virtio_status_read(v), S(ACKNOWLEDGE) | S(DRIVER), "DRIVER_OK without FEATURES_OK is refused");
+	is(virtio_status_read(v), S(ACKNOWLEDGE) | S(DRIVER),
+	   "DRIVER_OK without FEATURES_OK is refused");
 	virtio_driver_features_write(v, 1, 1);
 	virtio_status_write(v, S(FEATURES_OK) | S(DRIVER_OK));
 	is(virtio_status_read(v), S(ACKNOWLEDGE) | S(DRIVER) | S(FEATURES_OK),
@@ -327,14 +333,15 @@ static void t_queue_window(void)
 	struct probe p;
 	struct fakeguest *fg = guest_with(&p);
 	struct virtio_dev *v = &p.v;
-	static const enum virtq_reg regs[] = {VIRTQ_SIZE,     VIRTQ_READY,    VIRTQ_DESC_LO,
-					      VIRTQ_DESC_HI,  VIRTQ_AVAIL_LO, VIRTQ_AVAIL_HI,
-					      VIRTQ_USED_LO,  VIRTQ_USED_HI};
+	static const enum virtq_reg regs[] = {VIRTQ_SIZE,    VIRTQ_READY,    VIRTQ_DESC_LO,
+					      VIRTQ_DESC_HI, VIRTQ_AVAIL_LO, VIRTQ_AVAIL_HI,
+					      VIRTQ_USED_LO, VIRTQ_USED_HI};
 	unsigned changed = 0, left = 0;
 	char c;
 
 	virtio_queue_write(v, ECHO, VIRTQ_SIZE, 8);
-	is(virtio_queue_read(v, ECHO, VIRTQ_SIZE), 64, "queues cannot be written before FEATURES_OK");
+	is(virtio_queue_read(v, ECHO, VIRTQ_SIZE), 64,
+	   "queues cannot be written before FEATURES_OK");
 	fg_start(fg, EVENT_IDX, 8);
 	for (unsigned i = 0; i < ARRAY_LEN(regs); i++) {
 		uint32_t was = virtio_queue_read(v, ECHO, regs[i]);
@@ -347,7 +354,8 @@ static void t_queue_window(void)
 	for (unsigned i = 0; i < ARRAY_LEN(regs); i++)
 		left += virtio_queue_read(v, 2, regs[i]) | virtio_queue_read(v, 0xffff, regs[i]) |
 			virtio_queue_read(v, UINT32_MAX, regs[i]);
-	is(left + virtio_queue_read(v, 2, VIRTQ_SIZE_MAX), 0, "a queue number out of range reads 0");
+	is(left + virtio_queue_read(v, 2, VIRTQ_SIZE_MAX), 0,
+	   "a queue number out of range reads 0");
 	virtio_queue_write(v, 2, VIRTQ_SIZE, 4);
 	virtio_queue_write(v, UINT32_MAX, VIRTQ_READY, 1);
 	virtio_queue_kick(v, 2);
@@ -356,7 +364,8 @@ static void t_queue_window(void)
 	fg_reset(fg);
 	for (unsigned i = 1; i < ARRAY_LEN(regs); i++)
 		left += virtio_queue_read(v, ECHO, regs[i]);
-	ok(!left && virtio_queue_read(v, ECHO, VIRTQ_SIZE) == 64, "a reset clears every queue register");
+	ok(!left && virtio_queue_read(v, ECHO, VIRTQ_SIZE) == 64,
+	   "a reset clears every queue register");
 	is(virtio_driver_features_read(v, 0), 0, "and the features");
 	fg_destroy(fg);
 }
@@ -385,7 +394,8 @@ static void t_broken(void)
 	for (int i = 0; i < 100; i++)
 		fg_kick(&fg->q[HOLD]);
 	fg_call(&fg->q[ECHO], "x", 1, &c, 1);
-	ok(__atomic_load_n(&p.kicks, __ATOMIC_RELAXED) - kicks <= 1, "kicks of a broken queue cost nothing");
+	ok(__atomic_load_n(&p.kicks, __ATOMIC_RELAXED) - kicks <= 1,
+	   "kicks of a broken queue cost nothing");
 	loop_post(p.v.io, &p.release);
 	is(fg_used(&fg->q[HOLD], &len), 0, "what it had taken before is still completed");
 	virtio_status_write(&p.v, S(DRIVER_OK));
@@ -405,10 +415,14 @@ static void t_bad_start(void)
 		const char *what;
 		enum virtq_reg reg;
 		uint32_t v;
-	} bad[] = {{"size 0", VIRTQ_SIZE, 0},		   {"size 3", VIRTQ_SIZE, 3},
-		   {"size over the maximum", VIRTQ_SIZE, 128},	   {"size 65536", VIRTQ_SIZE, 65536},
-		   {"size 65544", VIRTQ_SIZE, 65544},		   {"descriptors outside RAM", VIRTQ_DESC_HI, 1},
-		   {"a misaligned avail ring", VIRTQ_AVAIL_LO, 1}, {"a used ring outside RAM", VIRTQ_USED_HI, ~0u}};
+	} bad[] = {{"size 0", VIRTQ_SIZE, 0},
+		   {"size 3", VIRTQ_SIZE, 3},
+		   {"size over the maximum", VIRTQ_SIZE, 128},
+		   {"size 65536", VIRTQ_SIZE, 65536},
+		   {"size 65544", VIRTQ_SIZE, 65544},
+		   {"descriptors outside RAM", VIRTQ_DESC_HI, 1},
+		   {"a misaligned avail ring", VIRTQ_AVAIL_LO, 1},
+		   {"a used ring outside RAM", VIRTQ_USED_HI, ~0u}};
 	struct probe p;
 	struct fakeguest *fg = guest_with(&p);
 	struct virtio_dev *v = &p.v;
@@ -482,14 +496,16 @@ static void t_reset_in_flight(void)
 	loop_post(p.v.io, &p.release);
 	pthread_join(t, NULL);
 	is(virtio_status_read(&p.v), 0, "it is when the last has come back");
-	is(used_idx(q), 0x5a5a, "whose completion is not written into memory the driver has taken back");
+	is(used_idx(q), 0x5a5a,
+	   "whose completion is not written into memory the driver has taken back");
 	is(__atomic_load_n(&fg->irq_queue[HOLD], __ATOMIC_RELAXED), 0, "nor interrupted for");
 
 	p.keep_on_stop = false;
 	fg_start(fg, EVENT_IDX, 8);
 	hold_some(&p, fg, 5);
 	fg_reset(fg);
-	is(used_idx(q), 0, "what the device itself gives back when stopped is not published either");
+	is(used_idx(q), 0,
+	   "what the device itself gives back when stopped is not published either");
 	fg_start(fg, 0, 16);
 	is(fg_call(&fg->q[ECHO], "x", 1, &c, 1), 1, "and the next driver finds a working device");
 	hold_some(&p, fg, 16);

@@ -113,13 +113,16 @@ static void t_registers(struct rig *r)
 	wr32(r, VIRTIO_MMIO_QUEUE_SEL, r->echo.v.nqueues);
 	is(rd32(r, VIRTIO_MMIO_QUEUE_NUM_MAX), 0, "one that is not there shows 0");
 	wr32(r, VIRTIO_MMIO_QUEUE_SEL, UINT32_MAX);
-	is(rd32(r, VIRTIO_MMIO_QUEUE_NUM_MAX) + rd32(r, VIRTIO_MMIO_QUEUE_READY), 0, "whatever its number");
+	is(rd32(r, VIRTIO_MMIO_QUEUE_NUM_MAX) + rd32(r, VIRTIO_MMIO_QUEUE_READY), 0,
+	   "whatever its number");
 	wr32(r, VIRTIO_MMIO_SHM_SEL, 0);
-	ok(rd32(r, VIRTIO_MMIO_SHM_LEN_LOW) == UINT32_MAX && rd32(r, VIRTIO_MMIO_SHM_LEN_HIGH) == UINT32_MAX,
+	ok(rd32(r, VIRTIO_MMIO_SHM_LEN_LOW) == UINT32_MAX &&
+		   rd32(r, VIRTIO_MMIO_SHM_LEN_HIGH) == UINT32_MAX,
 	   "there is no shared memory region");
 	wr32(r, VIRTIO_MMIO_STATUS, S(ACKNOWLEDGE));
 	wr32(r, VIRTIO_MMIO_STATUS, 0x100);
-	is(rd32(r, VIRTIO_MMIO_STATUS), S(ACKNOWLEDGE), "a status with none of the eight bits is no reset");
+	is(rd32(r, VIRTIO_MMIO_STATUS), S(ACKNOWLEDGE),
+	   "a status with none of the eight bits is no reset");
 }
 
 static void t_widths(struct rig *r)
@@ -145,6 +148,12 @@ static void t_widths(struct rig *r)
 	is(rd32(r, VIRTIO_MMIO_CONFIG_GENERATION), 0, "the generation is readable");
 }
 
+static void same_again(struct virtio_dev *v, void *arg)
+{
+	(void)v;
+	(void)arg;
+}
+
 static void t_requests(struct rig *r)
 {
 	struct vring_used *used;
@@ -162,17 +171,19 @@ static void t_requests(struct rig *r)
 	ok(__atomic_load_n(&used->idx, __ATOMIC_ACQUIRE) == 1 && used->ring[0].len == 4 &&
 		   !memcmp(fg_ptr(r->fg, buf + 4, 4), "ping", 4),
 	   "with the request done");
-	is(rd32(r, VIRTIO_MMIO_INTERRUPT_STATUS), VIRTIO_MMIO_INT_VRING, "and a status that says used ring");
+	is(rd32(r, VIRTIO_MMIO_INTERRUPT_STATUS), VIRTIO_MMIO_INT_VRING,
+	   "and a status that says used ring");
 	if (last) {
 		publish(r, last, buf);
 		wr32(r, VIRTIO_MMIO_QUEUE_NOTIFY, 0);
 		ok(irq_arrives(&r->m->irq), "the doorbell that queues share looks at all of them");
 	}
-	virtio_config_changed(&r->echo.v, (void (*)(struct virtio_dev *, void *))virtio_status_read, NULL);
+	virtio_config_changed(&r->echo.v, same_again, NULL);
 	ok(irq_arrives(&r->m->irq), "a configuration change interrupts");
 	is(rd32(r, VIRTIO_MMIO_INTERRUPT_STATUS), 3, "and adds its bit");
 	wr32(r, VIRTIO_MMIO_INTERRUPT_ACK, VIRTIO_MMIO_INT_VRING);
-	is(rd32(r, VIRTIO_MMIO_INTERRUPT_STATUS), VIRTIO_MMIO_INT_CONFIG, "ACK clears the written bits only");
+	is(rd32(r, VIRTIO_MMIO_INTERRUPT_STATUS), VIRTIO_MMIO_INT_CONFIG,
+	   "ACK clears the written bits only");
 	wr32(r, VIRTIO_MMIO_QUEUE_NOTIFY, 77);
 	wr32(r, VIRTIO_MMIO_QUEUE_NOTIFY, UINT32_MAX);
 	wr32(r, VIRTIO_MMIO_QUEUE_SEL, 0);
@@ -180,7 +191,8 @@ static void t_requests(struct rig *r)
 	wr32(r, VIRTIO_MMIO_QUEUE_READY, 0);
 	is(rd32(r, VIRTIO_MMIO_QUEUE_READY), 1, "a live queue does not change");
 	wr32(r, VIRTIO_MMIO_STATUS, 0);
-	ok(!rd32(r, VIRTIO_MMIO_STATUS) && !rd32(r, VIRTIO_MMIO_INTERRUPT_STATUS) && !rd32(r, VIRTIO_MMIO_QUEUE_READY),
+	ok(!rd32(r, VIRTIO_MMIO_STATUS) && !rd32(r, VIRTIO_MMIO_INTERRUPT_STATUS) &&
+		   !rd32(r, VIRTIO_MMIO_QUEUE_READY),
 	   "when the write of 0 returns all is at power-on");
 	wr32(r, VIRTIO_MMIO_DEVICE_FEATURES_SEL, 1);
 	wr32(r, VIRTIO_MMIO_STATUS, 0);
@@ -191,8 +203,8 @@ static void t_described(struct rig *r)
 {
 	const struct vm_platform *p = &r->fg->vm->platform[0];
 
-	ok(r->fg->vm->nplatform == 1 && !strcmp(p->hid, "LNRO0005") && p->base == r->base && p->len == 0x1000 &&
-		   p->gsi == (int)r->m->irq.gsi && !p->level && !p->is_pio,
+	ok(r->fg->vm->nplatform == 1 && !strcmp(p->hid, "LNRO0005") && p->base == r->base &&
+		   p->len == 0x1000 && p->gsi == (int)r->m->irq.gsi && !p->level && !p->is_pio,
 	   "the boot tables get its window and its edge-triggered pin");
 }
 
@@ -221,7 +233,6 @@ static void t_many(void)
 	static struct echo e[32];
 	unsigned n = 0;
 
-	log_set_level(LOG_ERR - 1);
 	for (; n < ARRAY_LEN(e); n++) {
 		echo_init(&e[n], 1);
 		need(!virtio_attach(&e[n].v, fg->vm));

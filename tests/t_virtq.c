@@ -9,8 +9,8 @@
 #include "tap.h"
 
 #define INDIRECT VRING_DESC_F_INDIRECT
-#define NEXT	 VRING_DESC_F_NEXT
-#define WRITE	 VRING_DESC_F_WRITE
+#define NEXT     VRING_DESC_F_NEXT
+#define WRITE    VRING_DESC_F_WRITE
 
 struct rig {
 	struct fakeguest *fg;
@@ -115,7 +115,8 @@ static void t_chain(struct rig *r)
 	is(pop(r), 0, "an empty ring gives nothing");
 	head = fg_add(r->q, rd, 2, wr, 2, gpa);
 	is(virtq_pop(&r->vq, &c), 1, "a published chain is taken");
-	ok(c->head == head && c->nrd == 2 && c->nwr == 2, "it has its two readable and two writable parts");
+	ok(c->head == head && c->nrd == 2 && c->nwr == 2,
+	   "it has its two readable and two writable parts");
 	ok(c->rd_len == 11 && c->wr_len == 107, "and their lengths");
 	cur = chain_rd(c);
 	cursor_get(&cur, text, 11);
@@ -128,7 +129,8 @@ static void t_chain(struct rig *r)
 	is(r->vq.inflight, 0, "and nothing is in flight after it");
 	virtq_notify(&r->vq);
 	is(used(r)->idx, 1, "the notify publishes it");
-	ok(used(r)->ring[0].id == head && used(r)->ring[0].len == 6, "with its head and the bytes written");
+	ok(used(r)->ring[0].id == head && used(r)->ring[0].len == 6,
+	   "with its head and the bytes written");
 	is(r->irqs, 1, "and interrupts once");
 	virtq_notify(&r->vq);
 	is(r->irqs, 1, "a notify with nothing new does not interrupt");
@@ -152,8 +154,9 @@ static void t_indirect_honest(struct rig *r)
 		d[i] = (struct vring_desc){r->buf, 16, i < 7 ? NEXT : WRITE, (uint16_t)(i + 1)};
 	memcpy(fg_ptr(r->fg, table, sizeof(d)), d, sizeof(d));
 	fg_desc(r->q, 0, table, sizeof(d), INDIRECT | WRITE, 0);
-	is(pop_head(r, 0), 1, "a table at an odd address, as long as the queue, its descriptor marked "
-			      "writable, is taken");
+	is(pop_head(r, 0), 1,
+	   "a table at an odd address, as long as the queue, its descriptor marked "
+	   "writable, is taken");
 
 	need(!rig_start(r, 8, true, true));
 	fg_desc(r->q, 0, r->buf, 16, NEXT, 1);
@@ -242,7 +245,8 @@ static void t_flags(struct rig *r)
 	is(virtq_pop(&r->vq, &c[1]), 1, "the second is taken");
 	is(pop(r), 0, "then the ring is empty");
 	is(used(r)->flags, 0, "and kicks are asked for again");
-	is(*avail_event(r), 0x5555, "the word after the ring belongs to the driver and is not written");
+	is(*avail_event(r), 0x5555,
+	   "the word after the ring belongs to the driver and is not written");
 	avail(r)->flags = VRING_AVAIL_F_NO_INTERRUPT;
 	virtq_push(c[0], 0);
 	virtq_notify(&r->vq);
@@ -354,9 +358,18 @@ static const struct lie lies[] = {
 	{"an unknown flag", {{BUF, 8, 0x8000, 0}}, {{0}}, 1},
 	{"an indirect table of no length", {{TABLE, 0, INDIRECT, 0}}, {{BUF, 8, 0, 0}}, -EPROTO},
 	{"an indirect table of odd length", {{TABLE, 17, INDIRECT, 0}}, {{BUF, 8, 0, 0}}, -EPROTO},
-	{"an indirect table shorter than an entry", {{TABLE, 15, INDIRECT, 0}}, {{BUF, 8, 0, 0}}, -EPROTO},
-	{"an indirect table longer than the queue", {{TABLE, 16 * 9, INDIRECT, 0}}, {{BUF, 8, 0, 0}}, -EPROTO},
-	{"an indirect table of 4 GiB", {{TABLE, 0xfffffff0, INDIRECT, 0}}, {{BUF, 8, 0, 0}}, -EPROTO},
+	{"an indirect table shorter than an entry",
+	 {{TABLE, 15, INDIRECT, 0}},
+	 {{BUF, 8, 0, 0}},
+	 -EPROTO},
+	{"an indirect table longer than the queue",
+	 {{TABLE, 16 * 9, INDIRECT, 0}},
+	 {{BUF, 8, 0, 0}},
+	 -EPROTO},
+	{"an indirect table of 4 GiB",
+	 {{TABLE, 0xfffffff0, INDIRECT, 0}},
+	 {{BUF, 8, 0, 0}},
+	 -EPROTO},
 	{"an indirect table outside RAM", {{0xf0000000, 16, INDIRECT, 0}}, {{0}}, -EPROTO},
 	{"an indirect table that wraps", {{UINT64_MAX - 15, 32, INDIRECT, 0}}, {{0}}, -EPROTO},
 	{"INDIRECT and NEXT together",
@@ -364,7 +377,10 @@ static const struct lie lies[] = {
 	 {{BUF, 8, 0, 0}},
 	 -EPROTO},
 	{"a table inside a table", {{TABLE, 16, INDIRECT, 0}}, {{TABLE, 16, INDIRECT, 0}}, -EPROTO},
-	{"a table that loops", {{TABLE, 32, INDIRECT, 0}}, {{BUF, 8, NEXT, 1}, {BUF, 8, NEXT, 0}}, -EPROTO},
+	{"a table that loops",
+	 {{TABLE, 32, INDIRECT, 0}},
+	 {{BUF, 8, NEXT, 1}, {BUF, 8, NEXT, 0}},
+	 -EPROTO},
 	{"a next out of the table", {{TABLE, 32, INDIRECT, 0}}, {{BUF, 8, NEXT, 2}}, -EPROTO},
 	{"readable in the table after writable in the ring",
 	 {{BUF, 8, NEXT | WRITE, 1}, {TABLE, 16, INDIRECT, 0}},
@@ -393,8 +409,8 @@ static void t_lies(struct rig *r)
 
 		need(!rig_start(r, 8, true, true));
 		for (uint16_t k = 0; k < 4; k++) {
-			fg_desc(r->q, k, lie_addr(r, l->ring[k].addr), l->ring[k].len, l->ring[k].flags,
-				l->ring[k].next);
+			fg_desc(r->q, k, lie_addr(r, l->ring[k].addr), l->ring[k].len,
+				l->ring[k].flags, l->ring[k].next);
 			table[k] = l->table[k];
 			table[k].addr = lie_addr(r, table[k].addr);
 		}
@@ -414,7 +430,8 @@ static void t_sum(struct rig *r, uint64_t mem)
 		need(!rig_start(r, 128, true, true));
 		for (uint16_t i = 0; i < 64; i++)
 			fg_desc(r->q, i, 0, (uint32_t)mem - (i == 63 ? less : 0),
-				(uint16_t)((i < 63 ? NEXT : 0) | (i < 32 ? 0 : WRITE)), (uint16_t)(i + 1));
+				(uint16_t)((i < 63 ? NEXT : 0) | (i < 32 ? 0 : WRITE)),
+				(uint16_t)(i + 1));
 		fg_avail_push(r->q, 0);
 		if (!less) {
 			is(virtq_pop(&r->vq, &c), -EPROTO, "a sum of 4 GiB is refused");
@@ -503,8 +520,10 @@ static void t_geometry(struct rig *r, uint64_t mem)
 	is(start_at(r, 256, d, a, u + 2), -EINVAL, "nor a misaligned used ring");
 	is(start_at(r, 256, 0xf0000000, a, u), -EINVAL, "nor descriptors in the MMIO hole");
 	is(start_at(r, 256, mem - 16, a, u), -EINVAL, "nor descriptors that run out of RAM");
-	is(start_at(r, 256, d, mem - 516, u), -EINVAL, "nor an avail ring without room for its event index");
-	is(start_at(r, 256, d, a, mem - 2052), -EINVAL, "nor a used ring without room for its event index");
+	is(start_at(r, 256, d, mem - 516, u), -EINVAL,
+	   "nor an avail ring without room for its event index");
+	is(start_at(r, 256, d, a, mem - 2052), -EINVAL,
+	   "nor a used ring without room for its event index");
 	is(start_at(r, 256, d, a, UINT64_MAX - 3), -EINVAL, "nor a used ring that wraps");
 	is(r->vq.running, 0, "and then nothing runs");
 	is(start_at(r, 1, d, a, u), 0, "a queue of one entry starts");
@@ -527,8 +546,9 @@ static void t_stop(struct rig *r)
 	ok(used(r)->idx == 0 && r->irqs == 0, "a completion after the stop is not published");
 	is(r->vq.inflight, 0, "but counted");
 	virtq_reset(&r->vq);
-	ok(r->vq.size == 256 && !r->vq.ready && !r->vq.desc_addr && !r->vq.avail_addr && !r->vq.used_addr &&
-		   !r->vq.avail_next && !r->vq.used_next && !r->vq.reqs && !r->vq.iovs && !r->vq.taken,
+	ok(r->vq.size == 256 && !r->vq.ready && !r->vq.desc_addr && !r->vq.avail_addr &&
+		   !r->vq.used_addr && !r->vq.avail_next && !r->vq.used_next && !r->vq.reqs &&
+		   !r->vq.iovs && !r->vq.taken,
 	   "a reset returns everything to power-on");
 }
 

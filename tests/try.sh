@@ -8,6 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 top=$PWD
 try=$top/build/try
+export PATH=$PATH:/usr/sbin:/sbin # a plain user may not have them
 token="a line from $(uname -n), number $RANDOM$RANDOM"
 
 # Inside the lab the tree is read-only: the same relative paths, in a place that can be written.

@@ -53,7 +53,7 @@ bool iothread_current(const struct iothread *);
 
 /* ---- work from other threads ---- */
 
-/* Embed; must stay alive until fn has begun. */
+/* Embed; must stay alive, and not be posted again, until fn has begun. */
 struct loop_work {
 	void (*fn)(struct loop_work *);
 	struct loop_work *next; /* private */

@@ -52,7 +52,8 @@ void blk_job(struct vdev *d, struct job *j)
 {
 	struct bench b = {.dev = "blk", .q = &d->q[0], .stages = 1, .prep = prep, .done = done};
 
-	if (blk.dev != d)
+	/* A test before may have reset it. */
+	if (blk.dev != d || virtio_status(d) != STATUS_DRIVER_OK)
 		virtio_up(d, 1ull << VIRTIO_BLK_F_FLUSH | 1ull << VIRTIO_BLK_F_SEG_MAX | virtio_ring_features(), 1);
 	blk.dev = d;
 	blk.bytes = virtio_config(d, offsetof(struct virtio_blk_config, capacity), 8) * 512;

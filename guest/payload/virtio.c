@@ -122,26 +122,30 @@ bool virtio_queue_enabled(const struct vdev *d)
 	return d->pci ? mmio_read16(COMMON(d, queue_enable)) : mmio_read32(d->base + VIRTIO_MMIO_QUEUE_READY);
 }
 
-static void write64(uint64_t a, const void *p)
+static void write64(uint64_t a, uint64_t v)
 {
-	mmio_write32(a, (uint32_t)(uint64_t)p);
-	mmio_write32(a + 4, (uint32_t)((uint64_t)p >> 32));
+	mmio_write32(a, (uint32_t)v);
+	mmio_write32(a + 4, (uint32_t)(v >> 32));
+}
+
+void virtio_set_queue(struct vdev *d, uint16_t size, uint64_t desc)
+{
+	virtio_set_queue_size(d, size);
+	write64(d->pci ? COMMON(d, queue_desc_lo) : d->base + VIRTIO_MMIO_QUEUE_DESC_LOW, desc);
 }
 
 static void queue_place(struct vdev *d, struct vq *q)
 {
-	virtio_set_queue_size(d, q->size);
+	virtio_set_queue(d, q->size, (uint64_t)q->desc);
 	if (d->pci) {
 		mmio_write16(COMMON(d, queue_msix_vector), VIRTIO_MSI_NO_VECTOR);
-		write64(COMMON(d, queue_desc_lo), q->desc);
-		write64(COMMON(d, queue_avail_lo), q->avail);
-		write64(COMMON(d, queue_used_lo), q->used);
+		write64(COMMON(d, queue_avail_lo), (uint64_t)q->avail);
+		write64(COMMON(d, queue_used_lo), (uint64_t)q->used);
 		q->notify_off = mmio_read16(COMMON(d, queue_notify_off));
 		mmio_write16(COMMON(d, queue_enable), 1);
 	} else {
-		write64(d->base + VIRTIO_MMIO_QUEUE_DESC_LOW, q->desc);
-		write64(d->base + VIRTIO_MMIO_QUEUE_AVAIL_LOW, q->avail);
-		write64(d->base + VIRTIO_MMIO_QUEUE_USED_LOW, q->used);
+		write64(d->base + VIRTIO_MMIO_QUEUE_AVAIL_LOW, (uint64_t)q->avail);
+		write64(d->base + VIRTIO_MMIO_QUEUE_USED_LOW, (uint64_t)q->used);
 		mmio_write32(d->base + VIRTIO_MMIO_QUEUE_READY, 1);
 	}
 }

@@ -87,6 +87,8 @@ void virtio_select(struct vdev *, uint16_t queue);
 /* Before it is set, the device's maximum. */
 uint32_t virtio_queue_size(const struct vdev *);
 void virtio_set_queue_size(struct vdev *, uint16_t);
+/* For the selected queue, whatever they hold. */
+void virtio_set_queue(struct vdev *, uint16_t size, uint64_t desc);
 bool virtio_queue_enabled(const struct vdev *);
 /* Up to 8 bytes of the device's own configuration. */
 uint64_t virtio_config(const struct vdev *, uint32_t off, unsigned len);

@@ -14,6 +14,7 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 work=$1
 shift
 fixtures=$top/build/guest/fixtures
+export PATH=$PATH:/usr/sbin:/sbin # a plain user may not have them
 base="console=ttyS0 panic=-1 pci=noearly i8042.noaux i8042.nomux i8042.nopnp i8042.dumbkbd tsc=reliable no_timer_check quiet mitigations=off"
 
 # ---- the guests. Defaults: see guest() ----

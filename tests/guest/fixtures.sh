@@ -7,6 +7,7 @@
 set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 out=$top/build/guest/fixtures
+export PATH=$PATH:/usr/sbin:/sbin # a plain user may not have them
 
 if [ -s "$out/rootfs.ext4" ] && [ "$out/rootfs.ext4" -nt "$0" ] && [ "$out/rootfs.ext4" -nt "$top/guest/rootfs-init" ]; then
 	exit 0

@@ -7,6 +7,7 @@ set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 lab=${LAB_DIR:-$top/build/lab}
 kernel=$top/build/kernel
+export PATH=$PATH:/usr/sbin:/sbin # a plain user may not have them
 
 # shellcheck source=guest/initramfs.sh
 . "$top/guest/initramfs.sh"
