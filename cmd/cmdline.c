@@ -19,16 +19,20 @@ static const char default_args[] =
 	"console=ttyS0 reboot=k panic=-1 pci=noearly i8042.noaux i8042.nomux i8042.nopnp "
 	"i8042.dumbkbd tsc=reliable no_timer_check quiet";
 
-/* word stands in args by itself, before " -- ". */
+/* The kernel is told word: it stands by itself, before a "--", after which all is init's. */
 static bool has_word(const char *args, const char *word)
 {
-	size_t n = strlen(word);
+	static const char blanks[] = " \t\n\v\f\r"; /* the kernel's */
 
-	for (const char *p = args; (p = strstr(p, word)); p += n) {
-		bool starts = p == args || p[-1] == ' ';
+	for (const char *p = args + strspn(args, blanks); *p;) {
+		size_t n = strcspn(p, blanks);
 
-		if (starts && (!p[n] || p[n] == ' '))
+		if (n == 2 && !memcmp(p, "--", 2))
+			return false;
+		if (n == strlen(word) && !memcmp(p, word, n))
 			return true;
+		p += n;
+		p += strspn(p, blanks);
 	}
 	return false;
 }

@@ -137,10 +137,8 @@ int config_add_device(struct config *c, const struct device_type *type, void **c
 			*cfg = c->dev[i].cfg;
 			return 0;
 		}
-	if (c->ndev == CONFIG_MAX_DEVICES) {
-		log_err("more than %d devices", CONFIG_MAX_DEVICES);
+	if (c->ndev == CONFIG_MAX_DEVICES)
 		return -ENOSPC;
-	}
 	bigger = realloc(c->dev, (c->ndev + 1) * sizeof(*bigger));
 	if (!bigger)
 		return -ENOMEM;
@@ -158,40 +156,48 @@ int config_add_device(struct config *c, const struct device_type *type, void **c
 	return 0;
 }
 
+static int flag_fault(const struct device_type *type, const char *text, int r, const char *what)
+{
+	log_err("--%s %s: %s", type->flag, text, what);
+	return r;
+}
+
 int config_add_flag(struct config *c, const struct device_type *type, const char *text)
 {
 	auto_free bool *seen = calloc(type->opts.n + 1, sizeof(*seen));
 	char err[OPT_ERR_MAX];
+	unsigned before = c->ndev;
 	void *cfg;
-	int r;
+	int r = seen ? config_add_device(c, type, &cfg) : -ENOMEM;
 
-	if (!seen)
-		return -ENOMEM;
-	r = config_add_device(c, type, &cfg);
 	if (r)
-		return r;
+		return flag_fault(type, text, r, r == -ENOSPC ? CONFIG_TOO_MANY : strerror(-r));
 	r = opt_parse_list(&type->opts, cfg, text, seen, err);
-	if (r) {
-		log_err("--%s %s: %s", type->flag, text, err);
-		return r;
+	if (r)
+		return flag_fault(type, text, r, err);
+	if (c->ndev == before)
+		return 0; /* changed: what is required is there already */
+	for (unsigned i = 0; i < type->opts.n; i++) {
+		const struct opt *o = &type->opts.opts[i];
+
+		if (!o->required || seen[i])
+			continue;
+		snprintf(err, sizeof(err), "%s= is missing (%s)", o->key, o->help);
+		return flag_fault(type, text, -EINVAL, err);
 	}
-	for (unsigned i = 0; i < type->opts.n; i++)
-		if (type->opts.opts[i].required && !seen[i]) {
-			log_err("--%s %s: %s= is missing (%s)", type->flag, text,
-				type->opts.opts[i].key, type->opts.opts[i].help);
-			return -EINVAL;
-		}
 	return 0;
 }
 
+/* NULL: it has none. */
 static const char *id_of(const struct config_device *d)
 {
-	const struct opt *o = opt_find(&d->type->opts, d->type->id_key, strlen(d->type->id_key));
+	const char *key = d->type->id_key;
+	const struct opt *o = key ? opt_find(&d->type->opts, key, strlen(key)) : NULL;
 
 	return o ? *(char **)((char *)d->cfg + o->offset) : NULL;
 }
 
-/* The first device's position among those of its own type, for messages that name "drives[1]". */
+/* The position of device i among those of its type, for messages that name "drives[1]". */
 static unsigned nth_of_type(const struct config *c, unsigned i)
 {
 	unsigned n = 0;
@@ -201,62 +207,70 @@ static unsigned nth_of_type(const struct config *c, unsigned i)
 	return n;
 }
 
-static int check_ids(const struct config *c)
+static bool same_id(const struct config_device *a, const struct config_device *b)
 {
-	for (unsigned i = 0; i < c->ndev; i++)
-		for (unsigned j = i + 1; j < c->ndev && c->dev[i].type->id_key; j++) {
-			const char *a = id_of(&c->dev[i]), *b;
+	return a->type == b->type && id_of(a) && id_of(b) && !strcmp(id_of(a), id_of(b));
+}
 
-			if (c->dev[i].type != c->dev[j].type || !a)
-				continue;
-			b = id_of(&c->dev[j]);
-			if (!b || strcmp(a, b))
-				continue;
-			log_err("%s[%u].%s: \"%s\" is used by %s[%u] already: choose another",
-				c->dev[j].type->section, nth_of_type(c, j), c->dev[j].type->id_key,
-				b, c->dev[i].type->section, nth_of_type(c, i));
-			return -EINVAL;
-		}
+static int check_id(const struct config *c, unsigned i)
+{
+	const struct device_type *type = c->dev[i].type;
+
+	for (unsigned j = 0; j < i; j++) {
+		if (!same_id(&c->dev[i], &c->dev[j]))
+			continue;
+		log_err("%s[%u].%s: \"%s\" is used by %s[%u] already: choose another",
+			type->section, nth_of_type(c, i), type->id_key, id_of(&c->dev[i]),
+			type->section, nth_of_type(c, j));
+		return -EINVAL;
+	}
 	return 0;
+}
+
+static const struct blk_config *blk_of(const struct config_device *d)
+{
+	return d->type == &blk_device ? d->cfg : NULL;
 }
 
 static int root_first(struct config *c)
 {
 	unsigned first = c->ndev, root = c->ndev;
+	struct config_device d;
 
 	for (unsigned i = 0; i < c->ndev; i++) {
-		const struct blk_config *blk = c->dev[i].cfg;
+		const struct blk_config *blk = blk_of(&c->dev[i]);
 
-		if (c->dev[i].type != &blk_device)
+		if (!blk)
 			continue;
 		first = MIN(first, i);
-		if (blk->is_root_device && root < c->ndev) {
-			log_err("drives: \"%s\" and \"%s\" are both the root device: at most one "
-				"can be",
-				((const struct blk_config *)c->dev[root].cfg)->drive_id,
-				blk->drive_id);
+		if (!blk->is_root_device)
+			continue;
+		if (root < c->ndev) {
+			log_err("drives: \"%s\" and \"%s\" are both the root device: one can be",
+				blk_of(&c->dev[root])->drive_id, blk->drive_id);
 			return -EINVAL;
 		}
-		if (blk->is_root_device)
-			root = i;
+		root = i;
 	}
-	if (root < c->ndev) {
-		struct config_device d = c->dev[root];
-
-		memmove(&c->dev[first + 1], &c->dev[first], (root - first) * sizeof(d));
-		c->dev[first] = d;
-	}
+	if (root == c->ndev)
+		return 0;
+	d = c->dev[root];
+	memmove(&c->dev[first + 1], &c->dev[first], (root - first) * sizeof(d));
+	c->dev[first] = d;
 	return 0;
 }
 
 int config_check(struct config *c)
 {
-	int r;
-
 	if (!c->boot.kernel_image_path) {
 		log_err("boot-source.kernel_image_path is missing: name the kernel to boot");
 		return -EINVAL;
 	}
-	r = check_ids(c);
-	return r ? r : root_first(c);
+	for (unsigned i = 0; i < c->ndev; i++) {
+		int r = check_id(c, i);
+
+		if (r)
+			return r;
+	}
+	return root_first(c);
 }

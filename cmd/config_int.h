@@ -21,11 +21,13 @@ static inline void *config_fixed_of(const struct config *c, unsigned i)
 	return (char *)c + config_fixed[i].offset;
 }
 
+#define CONFIG_TOO_MANY "one device too many: a machine has at most 30"
+_Static_assert(CONFIG_MAX_DEVICES == 30, "CONFIG_TOO_MANY says so");
+
 /*
  * The struct of a new device with its defaults, or, for a type that is one per machine, of the one there is. -ENOMEM;
- * -ENOSPC, of which the caller says CONFIG_TOO_MANY with the place.
+ * -ENOSPC, which the caller logs as CONFIG_TOO_MANY with the place.
  */
-#define CONFIG_TOO_MANY "a machine has at most " CONFIG_STR(CONFIG_MAX_DEVICES) " devices"
 int config_add_device(struct config *, const struct device_type *, void **cfg) must_check;
 
 #endif

@@ -10,7 +10,6 @@
 struct flags {
 	const char *file; /* NULL: none given */
 	unsigned timeout_s;
-	bool verbose;
 };
 
 /*

@@ -176,8 +176,12 @@ static int i8042_plug(struct i8042 *k)
 {
 	struct bus_range range = {
 		.base = PORT_DATA, .len = 1, .ops = &data_ops, .owner = k, .name = k->base.name};
-	const struct vm_platform node = {
-		.hid = "PNP0303", .base = PORT_DATA, .len = 5, .is_pio = true, .gsi = GSI_KEYBOARD};
+	const struct vm_platform node = {.hid = "PNP0303",
+					 .base = PORT_DATA,
+					 .len = 1,
+					 .is_pio = true,
+					 .port2 = PORT_COMMAND,
+					 .gsi = GSI_KEYBOARD};
 	int r = irq_edge_init(&k->irq, k->vm, GSI_KEYBOARD);
 
 	if (!r)

@@ -92,7 +92,10 @@ int share_open(struct share **out, const char *name, const struct share_config *
 void share_close(struct share *);
 /* What a thread that uses a share may call. */
 extern const struct syscalls share_syscalls;
-/* On each thread that uses shares, before its filter: own umask 0 and fs struct, so that ids and modes are its own. */
+/*
+ * Once on each thread that makes share calls, first: its own umask 0 and fs struct, none of our groups. What it calls is in
+ * share_syscalls, so it may run under the filter.
+ */
 int share_thread_init(void) must_check;
 
 /* ---- objects ---- */

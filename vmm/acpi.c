@@ -149,6 +149,8 @@ static void dsdt_platform_device(struct bytes *b, const struct vm_platform *p, u
 		aml_res_io(b, p->base, p->len);
 	else
 		aml_res_memory32(b, p->base, p->len);
+	if (p->port2)
+		aml_res_io(b, p->port2, 1);
 	if (p->gsi >= 0)
 		aml_res_interrupt(b, (uint32_t)p->gsi, p->level);
 	aml_crs_close(b, &crs);

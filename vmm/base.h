@@ -29,10 +29,10 @@
 #define KIB(n)            ((uint64_t)(n) << 10)
 #define MIB(n)            ((uint64_t)(n) << 20)
 #define GIB(n)            ((uint64_t)(n) << 30)
-#define container_of(p, type, member)                              \
-	({                                                         \
-		const __typeof__(((type *)0)->member) *mp_ = (p);  \
-		(type *)((uintptr_t)mp_ - offsetof(type, member)); \
+#define container_of(p, type, member)                               \
+	({                                                          \
+		const __typeof__(((type *)(p))->member) *mp_ = (p); \
+		(type *)((uintptr_t)mp_ - offsetof(type, member));  \
 	})
 #define MIN(a, b)                       \
 	({                              \

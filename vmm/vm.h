@@ -23,6 +23,8 @@ struct vm_platform {
 	const char *hid; /* static string */
 	uint64_t base, len;
 	bool is_pio;
+	uint64_t
+		port2; /* is_pio: a second range, one byte (the keyboard controller's command port); 0: none */
 	int gsi; /* -1: none */
 	bool level;
 };

@@ -6,7 +6,7 @@
 #include "bench.h"
 
 #define COM1_LSR 0x3fd
-#define SPINS	 100000000ull
+#define SPINS	 100000000ul
 
 /* Two instructions a turn. */
 static void spin(void)

@@ -6,7 +6,7 @@
 
 static unsigned tests;
 
-static void result(bool good, const char *file, int line, const char *fmt, va_list ap)
+static void __attribute__((format(printf, 4, 0))) result(bool good, const char *file, int line, const char *fmt, va_list ap)
 {
 	print("%s %u - ", good ? "ok" : "not ok", ++tests);
 	print_args(fmt, ap);

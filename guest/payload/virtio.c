@@ -43,7 +43,7 @@ bool virtio_reset(struct vdev *d)
 	return true;
 }
 
-static uint32_t offered_word(struct vdev *d, uint32_t word)
+uint32_t virtio_offered_word(struct vdev *d, uint32_t word)
 {
 	if (d->pci) {
 		mmio_write32(COMMON(d, device_feature_select), word);
@@ -66,9 +66,9 @@ static void take_word(struct vdev *d, uint32_t word, uint32_t v)
 
 uint64_t virtio_offered(struct vdev *d)
 {
-	uint64_t low = offered_word(d, 0);
+	uint64_t low = virtio_offered_word(d, 0);
 
-	return low | (uint64_t)offered_word(d, 1) << 32;
+	return low | (uint64_t)virtio_offered_word(d, 1) << 32;
 }
 
 bool virtio_has(const struct vdev *d, unsigned bit)

@@ -82,6 +82,8 @@ void virtio_set_status(struct vdev *, uint8_t);
 /* Writes 0 and waits until it reads 0; false if it does not within a second. */
 bool virtio_reset(struct vdev *);
 uint64_t virtio_offered(struct vdev *);
+/* 32 feature bits of any word, also of those that hold none. */
+uint32_t virtio_offered_word(struct vdev *, uint32_t word);
 /* The queue that the following calls mean. */
 void virtio_select(struct vdev *, uint16_t queue);
 /* Before it is set, the device's maximum. */
