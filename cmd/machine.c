@@ -26,8 +26,7 @@
 struct machine {
 	struct vm *vm;
 	struct pci_host *pci;
-	struct device **dev;
-	unsigned ndev;
+	struct device *devices, **last; /* in boot order */
 	struct vcpus *vcpus;
 	struct arch_boot boot;
 	int signal_fd;
@@ -78,17 +77,15 @@ static int open_image(const char *path, const char *what)
 
 static int add_device(struct machine *m, const struct device_type *type, const void *cfg)
 {
-	struct device *d;
 	unsigned index = 0;
 	int r;
 
-	for (unsigned i = 0; i < m->ndev; i++)
-		index += m->dev[i]->type == type;
-	r = type->create(m->vm, cfg, index, &d);
-	if (r)
-		return r;
-	m->dev[m->ndev++] = d;
-	return 0;
+	for (struct device *d = m->devices; d; d = d->next)
+		index += d->type == type;
+	r = type->create(m->vm, cfg, index, m->last);
+	if (!r)
+		m->last = &(*m->last)->next;
+	return r;
 }
 
 /* Platform devices are in every machine: what the file does not name is made from its defaults. */
@@ -113,14 +110,7 @@ static int add_platform(struct machine *m, const struct config *c, const struct 
 /* Registry order, and within a type the order given: names and slots follow from it (hard case B15). */
 static int add_devices(struct machine *m, const struct config *c)
 {
-	unsigned ntypes = 0;
-
-	while (device_types[ntypes])
-		ntypes++;
-	m->dev = calloc(c->ndev + ntypes, sizeof(*m->dev));
-	if (!m->dev)
-		return -ENOMEM;
-	for (unsigned t = 0; t < ntypes; t++) {
+	for (unsigned t = 0; device_types[t]; t++) {
 		int r = 0;
 
 		if (device_types[t]->class == DEVICE_PLATFORM)
@@ -148,8 +138,8 @@ static int attach_devices(struct machine *m, int transport)
 		if (r)
 			return r;
 	}
-	for (unsigned i = 0; i < m->ndev; i++) {
-		struct virtio_dev *v = virtio_of(m->dev[i]);
+	for (struct device *d = m->devices; d; d = d->next) {
+		struct virtio_dev *v = virtio_of(d);
 		int r = 0;
 
 		if (!v)
@@ -195,6 +185,7 @@ int machine_create(struct machine **out, const struct config *c)
 
 	if (!m)
 		return r;
+	m->last = &m->devices;
 	m->signal_fd = -1;
 	raise_limits();
 	r = kernel = open_image(c->boot.kernel_image_path, "kernel");
@@ -272,14 +263,14 @@ int machine_start(struct machine *m)
 {
 	const struct syscalls *sets[] = {&main_syscalls};
 
-	for (unsigned i = 0; i < m->ndev; i++) {
-		struct virtio_dev *v = virtio_of(m->dev[i]);
+	for (struct device *d = m->devices; d; d = d->next) {
+		struct virtio_dev *v = virtio_of(d);
 		int r = 0;
 
 		if (v)
 			r = virtio_run(v);
-		else if (m->dev[i]->run)
-			r = m->dev[i]->run(m->dev[i]);
+		else if (d->run)
+			r = d->run(d);
 		if (r)
 			return r;
 	}
@@ -329,12 +320,13 @@ void machine_destroy(struct machine *m)
 	if (m->vcpus)
 		vcpus_stop(m->vcpus);
 	/* Guest RAM is unmapped only after the last thread that could touch it is gone (hard case C4). */
-	for (unsigned i = m->ndev; i-- > 0;)
-		if (virtio_of(m->dev[i]))
-			virtio_detach(virtio_of(m->dev[i]));
-	for (unsigned i = m->ndev; i-- > 0;)
-		m->dev[i]->destroy(m->dev[i]);
-	free(m->dev);
+	for (struct device *d = m->devices; d; d = d->next)
+		if (virtio_of(d))
+			virtio_detach(virtio_of(d));
+	for (struct device *d = m->devices, *next; d; d = next) {
+		next = d->next;
+		d->destroy(d);
+	}
 	pci_host_destroy(m->pci);
 	vcpus_destroy(m->vcpus);
 	vm_destroy(m->vm);

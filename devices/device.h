@@ -15,6 +15,7 @@ struct vm;
 struct device {
 	char name[32]; /* "blk0", "rng": log prefix and thread name */
 	const struct device_type *type;
+	struct device *next; /* of the machine, in boot order; whoever made it keeps the list */
 	/* Starts threads of its own, once the process is locked down. NULL: there are none. */
 	int (*run)(struct device *);
 	/* Accepts a half-built device. After its thread has ended. */

@@ -34,23 +34,24 @@ struct fuse_req {
 	/* Filled by the carrier. */
 	struct iovec *rd, *wr;
 	unsigned nrd, nwr;
-	uint32_t rd_len, wr_len; /* their bytes */
 	void (*reply)(struct fuse_req *, uint32_t written);
 
 	/* The server's while the request is out. */
-	struct fuse *fuse;
 	struct fuse_in_header in;
-	struct iovec head[sizeof(
-		struct fuse_out_header)]; /* where the reply's header goes, byte by byte at worst */
+	/* Where the reply's header goes, byte by byte at worst. */
+	struct iovec head[sizeof(struct fuse_out_header)];
 	unsigned nhead;
 	struct io_op op;
 	struct fuse_handle *handle;
 };
 
-/* share is borrowed; io is where asynchronous calls complete. max_io: largest read or write in
- * bytes. */
-int fuse_create(struct fuse **out, const char *name, struct share *, struct iothread *io,
-		const struct fuse_config *, uint32_t max_io) must_check;
+/*
+ * share is borrowed; io is where asynchronous calls complete. max_io: the largest write in bytes, a
+ * multiple of 4096; reads are told the same limit and bounded by the room they bring.
+ */
+int fuse_create(struct fuse **out, struct share *, struct iothread *io, const struct fuse_config *,
+		uint32_t max_io) must_check;
+/* No request is in flight. */
 void fuse_destroy(struct fuse *);
 /*
  * Serves one request: 0, and reply() comes before this returns or later. -EPROTO, and no reply()

@@ -50,10 +50,8 @@ static int fs_serve(struct fs *fs, struct chain *c)
 
 	req->fuse.rd = c->iov;
 	req->fuse.nrd = c->nrd;
-	req->fuse.rd_len = c->rd_len;
 	req->fuse.wr = c->iov + c->nrd;
 	req->fuse.nwr = c->nwr;
-	req->fuse.wr_len = c->wr_len;
 	req->fuse.reply = fs_reply;
 	r = fuse_serve(fs->fuse, &req->fuse);
 	if (r)
@@ -75,8 +73,7 @@ static void fs_kick(struct virtio_dev *v, struct virtq *vq)
 	}
 	fs->in_kick = false;
 	if (r < 0)
-		virtio_broken(v, vq,
-			      r == -EPROTO ? "not a chain with a FUSE message" : "request failed");
+		virtio_broken(v, vq, "not a chain with a FUSE message");
 	virtq_notify(vq);
 }
 
@@ -90,8 +87,7 @@ static int fs_start(struct virtio_dev *v)
 	if (fs->fuse)
 		return 0;
 	r = share_thread_init();
-	return r ? r
-		 : fuse_create(&fs->fuse, v->base.name, fs->share, v->io, &fs->fuse_cfg, max_io);
+	return r ? r : fuse_create(&fs->fuse, fs->share, v->io, &fs->fuse_cfg, max_io);
 }
 
 /* The guest's session ends with the device's reset; what is in flight finishes by itself (A18). */

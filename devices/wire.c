@@ -3,30 +3,29 @@
  * wire.c - strings and names on a cursor.
  *
  * A name becomes a struct name here and nowhere else on the way from the guest, so no protocol can
- * hand the file layer an unchecked one (hard case D8). Calls: cursor.h, name_check().
+ * hand the file layer an unchecked one (hard case D8). What is looked at is a copy: the guest may
+ * write to its own message meanwhile (A7). Calls: cursor.h, name_check().
  */
 #include "wire.h"
 
 int wire_cstr(struct cursor *c, char *buf, size_t cap)
 {
-	size_t n = 0;
+	struct cursor ahead = *c;
+	size_t n = c->err ? 0 : MIN(c->left, cap), len;
 
-	while (c->left && !c->err) {
-		cursor_get(c, &buf[n], 1);
-		if (!buf[n])
-			return (int)n;
-		if (++n == cap) {
-			buf[0] = 0;
-			return -ENAMETOOLONG;
-		}
+	cursor_get(&ahead, buf, n);
+	len = strnlen(buf, n);
+	if (len == n) {
+		buf[0] = 0;
+		return n == cap ? -ENAMETOOLONG : -EINVAL;
 	}
-	buf[0] = 0;
-	return -EINVAL;
+	cursor_skip(c, len + 1);
+	return (int)len;
 }
 
 int wire_name(struct cursor *c, struct name *name)
 {
-	char buf[258]; /* one more than a name: longer ones are told from unterminated ones */
+	char buf[sizeof(name->s) + 1]; /* room for one that is too long, so that it is told apart */
 	int n = wire_cstr(c, buf, sizeof(buf));
 
 	return n < 0 ? n : name_check(name, buf, (size_t)n);

@@ -82,7 +82,8 @@ static uint64_t pick_offset(const struct run *r, uint64_t number)
 {
 	if (!r->blocks)
 		return 0;
-	return (r->sequential ? number % r->blocks : random_below((uint32_t)r->blocks)) * r->job->bs;
+	return (r->sequential ? number % r->blocks : random_below((uint32_t)r->blocks)) *
+	       r->job->bs;
 }
 
 static void begin_operation(struct run *r)
@@ -127,7 +128,8 @@ static void look_at_clock(struct run *r)
 	if (r->warm && cycles > clock_tsc_khz * WARM_UP_MS) {
 		r->warm = false;
 		begin_counting(r, now);
-	} else if (!r->warm && (r->job->n ? r->done >= r->job->n : cycles >= clock_tsc_khz * r->job->ms)) {
+	} else if (!r->warm &&
+		   (r->job->n ? r->done >= r->job->n : cycles >= clock_tsc_khz * r->job->ms)) {
 		stop(r, now);
 	}
 }
@@ -157,7 +159,8 @@ static void loop(struct run *r)
 
 void bench_run(struct bench *b, struct job *j)
 {
-	struct run r = {.b = b, .job = j, .sequential = !text_begins(j->op, "rand"), .warm = !b->once};
+	struct run r = {
+		.b = b, .job = j, .sequential = !text_begins(j->op, "rand"), .warm = !b->once};
 	uint32_t bs = MAX(j->bs, 1u);
 
 	slot_bytes = (bs + PATTERN_BLOCK - 1) / PATTERN_BLOCK * PATTERN_BLOCK;

@@ -54,7 +54,10 @@ void blk_job(struct vdev *d, struct job *j)
 
 	/* A test before may have reset it. */
 	if (blk.dev != d || virtio_status(d) != STATUS_DRIVER_OK)
-		virtio_up(d, 1ull << VIRTIO_BLK_F_FLUSH | 1ull << VIRTIO_BLK_F_SEG_MAX | virtio_ring_features(), 1);
+		virtio_up(d,
+			  1ull << VIRTIO_BLK_F_FLUSH | 1ull << VIRTIO_BLK_F_SEG_MAX |
+				  virtio_ring_features(),
+			  1);
 	blk.dev = d;
 	blk.bytes = virtio_config(d, offsetof(struct virtio_blk_config, capacity), 8) * 512;
 	if (text_equal(j->op, "doorbell") || text_equal(j->op, "exit")) {

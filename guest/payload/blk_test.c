@@ -10,13 +10,13 @@
 #include "pattern.h"
 #include "virtio.h"
 
-#define SECTOR	  512u
-#define AREA	  (1u << 20)
+#define SECTOR    512u
+#define AREA      (1u << 20)
 #define AREA_LEN  (1u << 20)
 #define SEED_LEFT 42
 #define DATA_MAX  (64u << 10)
-#define PIECES	  16
-#define SEGS	  (PIECES + 2)
+#define PIECES    16
+#define SEGS      (PIECES + 2)
 
 struct request {
 	uint32_t type;
@@ -42,9 +42,13 @@ static uint8_t request(struct vdev *d, const struct request *r, uint32_t *len)
 }
 
 /* The plain case: one piece of data in place. */
-static uint8_t simple(struct vdev *d, uint32_t type, uint64_t sector, void *p, uint32_t n, uint32_t *len)
+static uint8_t simple(struct vdev *d, uint32_t type, uint64_t sector, void *p, uint32_t n,
+		      uint32_t *len)
 {
-	return request(d, &(struct request){.type = type, .sector = sector, .data = {{p, n}}, .ndata = n > 0}, len);
+	return request(
+		d,
+		&(struct request){.type = type, .sector = sector, .data = {{p, n}}, .ndata = n > 0},
+		len);
 }
 
 static uint64_t capacity(const struct vdev *d)
@@ -100,7 +104,8 @@ static void test_random_io(struct vdev *d)
 		{0, "plain ring"},
 		{1ull << VIRTIO_RING_F_EVENT_IDX, "event index"},
 		{1ull << VIRTIO_RING_F_INDIRECT_DESC, "indirect"},
-		{1ull << VIRTIO_RING_F_EVENT_IDX | 1ull << VIRTIO_RING_F_INDIRECT_DESC, "indirect and event index"},
+		{1ull << VIRTIO_RING_F_EVENT_IDX | 1ull << VIRTIO_RING_F_INDIRECT_DESC,
+		 "indirect and event index"},
 	};
 	uint32_t seed = 1;
 
@@ -110,7 +115,8 @@ static void test_random_io(struct vdev *d)
 		up(d, rings[i].features);
 		for (int round = 0; round < 40; round++)
 			bad += !write_and_read(d, seed++);
-		is(bad, 0, "blk: what was written in random pieces reads back in others (%s)", rings[i].name);
+		is(bad, 0, "blk: what was written in random pieces reads back in others (%s)",
+		   rings[i].name);
 	}
 }
 
@@ -122,7 +128,9 @@ static void test_any_layout(struct vdev *d)
 
 	*h = (struct virtio_blk_outhdr){.type = VIRTIO_BLK_T_IN, .sector = 8};
 	for (uint32_t cut = 1; cut < sizeof(*h); cut++) {
-		struct seg s[] = {{h, cut}, {(uint8_t *)h + cut, (uint32_t)sizeof(*h) - cut}, {pool, 4096 + 1}};
+		struct seg s[] = {{h, cut},
+				  {(uint8_t *)h + cut, (uint32_t)sizeof(*h) - cut},
+				  {pool, 4096 + 1}};
 
 		memset(pool, 0xff, 4096 + 1);
 		bad += vq_call(&d->q[0], s, 2, 1) != 4096 + 1 || pool[4096] != VIRTIO_BLK_S_OK ||
@@ -146,10 +154,12 @@ static unsigned storm(struct vdev *d, uint32_t type)
 			uint8_t *p = pool + slot * SLOT_BYTES;
 			struct seg s[] = {{h, sizeof(*h)}, {p, PATTERN_BLOCK}, {hdr_in[slot], 1}};
 
-			pattern_fill(p, PATTERN_BLOCK, type == VIRTIO_BLK_T_OUT ? SEED_LEFT : 0, off);
+			pattern_fill(p, PATTERN_BLOCK, type == VIRTIO_BLK_T_OUT ? SEED_LEFT : 0,
+				     off);
 			*h = (struct virtio_blk_outhdr){.type = type, .sector = off / SECTOR};
 			hdr_in[slot][0] = 0xff;
-			vq_add(&d->q[0], slot, s, type == VIRTIO_BLK_T_OUT ? 2 : 1, type == VIRTIO_BLK_T_OUT ? 1 : 2);
+			vq_add(&d->q[0], slot, s, type == VIRTIO_BLK_T_OUT ? 2 : 1,
+			       type == VIRTIO_BLK_T_OUT ? 1 : 2);
 		}
 		vq_kick(&d->q[0]);
 		for (uint32_t i = 0; i < n; i++) {
@@ -157,7 +167,8 @@ static unsigned storm(struct vdev *d, uint32_t type)
 			uint64_t off = AREA + (uint64_t)(first + slot) * PATTERN_BLOCK;
 
 			bad += hdr_in[slot][0] != VIRTIO_BLK_S_OK ||
-			       pattern_check(pool + slot * SLOT_BYTES, PATTERN_BLOCK, SEED_LEFT, off) != PATTERN_BLOCK;
+			       pattern_check(pool + slot * SLOT_BYTES, PATTERN_BLOCK, SEED_LEFT,
+					     off) != PATTERN_BLOCK;
 		}
 	}
 	vq_depth(&d->q[0], 1, SEGS);
@@ -167,7 +178,8 @@ static unsigned storm(struct vdev *d, uint32_t type)
 static void test_depth(struct vdev *d)
 {
 	is(storm(d, VIRTIO_BLK_T_OUT), 0, "blk: %u writes in flight at once succeed", SLOT_MAX);
-	is(storm(d, VIRTIO_BLK_T_IN), 0, "blk: %u reads in flight at once each get their own data", SLOT_MAX);
+	is(storm(d, VIRTIO_BLK_T_IN), 0, "blk: %u reads in flight at once each get their own data",
+	   SLOT_MAX);
 }
 
 static void test_id(struct vdev *d, const char *want)
@@ -176,12 +188,14 @@ static void test_id(struct vdev *d, const char *want)
 	uint32_t len;
 
 	memset(pool, 0xff, 64);
-	is(simple(d, VIRTIO_BLK_T_GET_ID, 0, pool, VIRTIO_BLK_ID_BYTES, &len), VIRTIO_BLK_S_OK, "blk: GET_ID succeeds");
+	is(simple(d, VIRTIO_BLK_T_GET_ID, 0, pool, VIRTIO_BLK_ID_BYTES, &len), VIRTIO_BLK_S_OK,
+	   "blk: GET_ID succeeds");
 	memcpy(id, want, MIN(strlen(want), (size_t)VIRTIO_BLK_ID_BYTES));
 	ok(!memcmp(pool, id, VIRTIO_BLK_ID_BYTES), "blk: the id is %s, padded with zeros", want);
 	memset(short_id, 0x77, sizeof(short_id));
 	simple(d, VIRTIO_BLK_T_GET_ID, 0, short_id, 8, &len);
-	ok(!memcmp(short_id, id, 8) && short_id[8] == 0x77 && len == 9, "blk: a short buffer gets the id's beginning");
+	ok(!memcmp(short_id, id, 8) && short_id[8] == 0x77 && len == 9,
+	   "blk: a short buffer gets the id's beginning");
 }
 
 static void test_refusals(struct vdev *d)
@@ -194,20 +208,27 @@ static void test_refusals(struct vdev *d)
 		uint32_t len;
 		uint8_t status;
 	} cases[] = {
-		{"a read that runs past the end", VIRTIO_BLK_T_IN, end - 1, 1024, VIRTIO_BLK_S_IOERR},
+		{"a read that runs past the end", VIRTIO_BLK_T_IN, end - 1, 1024,
+		 VIRTIO_BLK_S_IOERR},
 		{"a read behind the end", VIRTIO_BLK_T_IN, end, 512, VIRTIO_BLK_S_IOERR},
-		{"a write that runs past the end", VIRTIO_BLK_T_OUT, end - 1, 1024, VIRTIO_BLK_S_IOERR},
-		{"a read of the last possible sector number", VIRTIO_BLK_T_IN, ~0ull, 512, VIRTIO_BLK_S_IOERR},
-		{"a sector number that overflows", VIRTIO_BLK_T_OUT, 1ull << 55, 512, VIRTIO_BLK_S_IOERR},
-		{"a length that is not of whole sectors", VIRTIO_BLK_T_IN, 0, 700, VIRTIO_BLK_S_IOERR},
+		{"a write that runs past the end", VIRTIO_BLK_T_OUT, end - 1, 1024,
+		 VIRTIO_BLK_S_IOERR},
+		{"a read of the last possible sector number", VIRTIO_BLK_T_IN, ~0ull, 512,
+		 VIRTIO_BLK_S_IOERR},
+		{"a sector number that overflows", VIRTIO_BLK_T_OUT, 1ull << 55, 512,
+		 VIRTIO_BLK_S_IOERR},
+		{"a length that is not of whole sectors", VIRTIO_BLK_T_IN, 0, 700,
+		 VIRTIO_BLK_S_IOERR},
 		{"an unknown type", 77, 0, 512, VIRTIO_BLK_S_UNSUPP},
 	};
 
 	for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
 		uint32_t len;
-		uint8_t status = simple(d, cases[i].type, cases[i].sector, pool, cases[i].len, &len);
+		uint8_t status =
+			simple(d, cases[i].type, cases[i].sector, pool, cases[i].len, &len);
 
-		ok(status == cases[i].status && len == 1, "blk: %s is answered with %s", cases[i].what,
+		ok(status == cases[i].status && len == 1, "blk: %s is answered with %s",
+		   cases[i].what,
 		   cases[i].status == VIRTIO_BLK_S_IOERR ? "an I/O error" : "unsupported");
 	}
 }
@@ -220,7 +241,8 @@ static void test_sum_past_end(struct vdev *d)
 
 	for (uint32_t i = 0; i < r.ndata; i++)
 		r.data[i] = (struct seg){pool + i * SECTOR, SECTOR};
-	is(request(d, &r, &len), VIRTIO_BLK_S_IOERR, "blk: descriptors that only together pass the end are refused");
+	is(request(d, &r, &len), VIRTIO_BLK_S_IOERR,
+	   "blk: descriptors that only together pass the end are refused");
 }
 
 static void test_short_header(struct vdev *d)
@@ -246,7 +268,8 @@ void blk_test(struct vdev *d, const struct job *j)
 	test_short_header(d);
 	test_depth(d);
 	ok(virtio_has(d, VIRTIO_BLK_F_FLUSH), "blk: a flush is offered");
-	is(simple(d, VIRTIO_BLK_T_FLUSH, 0, NULL, 0, &len), VIRTIO_BLK_S_OK, "blk: a flush succeeds");
+	is(simple(d, VIRTIO_BLK_T_FLUSH, 0, NULL, 0, &len), VIRTIO_BLK_S_OK,
+	   "blk: a flush succeeds");
 }
 
 void blk_test_readonly(struct vdev *d)
@@ -258,7 +281,9 @@ void blk_test_readonly(struct vdev *d)
 	ok(!virtio_has(d, VIRTIO_BLK_F_FLUSH), "blk, read-only: no flush is offered");
 	test_whole_disk(d);
 	pattern_fill(pool, 4096, 9, 0);
-	is(simple(d, VIRTIO_BLK_T_OUT, 0, pool, 4096, &len), VIRTIO_BLK_S_IOERR, "blk, read-only: a write is refused");
-	is(simple(d, VIRTIO_BLK_T_IN, 0, pool, 4096, &len), VIRTIO_BLK_S_OK, "blk, read-only: a read still succeeds");
+	is(simple(d, VIRTIO_BLK_T_OUT, 0, pool, 4096, &len), VIRTIO_BLK_S_IOERR,
+	   "blk, read-only: a write is refused");
+	is(simple(d, VIRTIO_BLK_T_IN, 0, pool, 4096, &len), VIRTIO_BLK_S_OK,
+	   "blk, read-only: a read still succeeds");
 	is(pattern_check(pool, 4096, 0, 0), 4096, "blk, read-only: and nothing was written");
 }

@@ -147,7 +147,7 @@ gdt:
 gdt_end:
 
 	.balign	16
-	.globl	idt
+	.globl	idt, tss
 idt:	.fill	32 * 16, 1, 0
 tss:	.long	0
 	.quad	stack0_top		/* rsp0 */

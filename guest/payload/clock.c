@@ -18,7 +18,8 @@ void clock_init(void)
 	if (!start_pvclock.mul)
 		give_up("there is no kvmclock: give tsc_khz=");
 	v = (1000000ull << 32) / start_pvclock.mul;
-	clock_tsc_khz = start_pvclock.shift < 0 ? v << -start_pvclock.shift : v >> start_pvclock.shift;
+	clock_tsc_khz =
+		start_pvclock.shift < 0 ? v << -start_pvclock.shift : v >> start_pvclock.shift;
 }
 
 bool clock_passed(uint64_t since_tsc, uint64_t ms)

@@ -9,8 +9,8 @@
 #include "payload.h"
 #include <linux/serial_reg.h>
 
-#define COM1	 0x3f8
-#define FIFO	 16
+#define COM1     0x3f8
+#define FIFO     16
 #define PATIENCE 1000000
 
 static char line[256];

@@ -9,9 +9,9 @@
 #define SLEEP_S5       (5 << 2 | 1 << 5) /* type and SLP_EN, ACPI 6.4, 4.8.3.7 */
 #define ACPI_RESET     0x602
 #define PCI_RESET      0xcf9
-#define I8042	       0x64
+#define I8042          0x64
 #define I8042_RESET    0xfe
-#define PVPANIC	       0x505
+#define PVPANIC        0x505
 #define PVPANIC_PANIC  1
 #define PM1A_CONTROL   0x604 /* QEMU's PCs */
 #define ISA_DEBUG_EXIT 0xf4  /* QEMU */

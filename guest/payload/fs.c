@@ -56,7 +56,8 @@ struct fuse_in_header *fs_header(uint32_t slot, uint32_t op, uint64_t node, uint
 	return h;
 }
 
-long fs_call(uint32_t op, uint64_t node, const struct seg *in, uint32_t nin, const struct seg *out, uint32_t nout)
+long fs_call(uint32_t op, uint64_t node, const struct seg *in, uint32_t nin, const struct seg *out,
+	     uint32_t nout)
 {
 	struct fuse_out_header *o = (void *)hdr_in[0];
 	struct fuse_in_header *h = fs_header(0, op, node, seg_sum(in, nin));
@@ -67,7 +68,8 @@ long fs_call(uint32_t op, uint64_t node, const struct seg *in, uint32_t nin, con
 	n = seg_append(s, n + 1, out, nout);
 	*o = (struct fuse_out_header){0};
 	len = vq_call(fs_queue(), s, readable, n - readable);
-	if (o->unique != h->unique || o->len != len || len < sizeof(*o) || o->error > 0 || o->error <= -512) {
+	if (o->unique != h->unique || o->len != len || len < sizeof(*o) || o->error > 0 ||
+	    o->error <= -512) {
 		fs.faults++;
 		return -EPROTO;
 	}
@@ -101,8 +103,9 @@ void fs_up(struct vdev *d)
 	in = (struct fuse_init_in){.major = FUSE_KERNEL_VERSION,
 				   .minor = 31,
 				   .max_readahead = 131072,
-				   .flags = FUSE_ASYNC_READ | FUSE_ATOMIC_O_TRUNC | FUSE_BIG_WRITES |
-					    FUSE_DO_READDIRPLUS | FUSE_READDIRPLUS_AUTO | FUSE_ASYNC_DIO |
+				   .flags = FUSE_ASYNC_READ | FUSE_ATOMIC_O_TRUNC |
+					    FUSE_BIG_WRITES | FUSE_DO_READDIRPLUS |
+					    FUSE_READDIRPLUS_AUTO | FUSE_ASYNC_DIO |
 					    FUSE_PARALLEL_DIROPS | FUSE_MAX_PAGES};
 	/* The body of 7.31 ends before flags2. */
 	if (fs_do(FUSE_INIT, 0,
@@ -118,7 +121,8 @@ void fs_up(struct vdev *d)
 long fs_lookup(uint64_t dir, const char *name, struct fuse_entry_out *e)
 {
 	*e = (struct fuse_entry_out){0};
-	return fs_do(FUSE_LOOKUP, dir, &(struct fs_args){.name = name, .out = e, .out_len = sizeof(*e)});
+	return fs_do(FUSE_LOOKUP, dir,
+		     &(struct fs_args){.name = name, .out = e, .out_len = sizeof(*e)});
 }
 
 /* To the high-priority queue; there is no reply. */
@@ -140,8 +144,10 @@ long fs_getattr(uint64_t node, struct fuse_attr *a)
 {
 	static struct fuse_getattr_in in;
 	static struct fuse_attr_out out;
-	long r = fs_do(FUSE_GETATTR, node,
-		       &(struct fs_args){.arg = &in, .arg_len = sizeof(in), .out = &out, .out_len = sizeof(out)});
+	long r = fs_do(
+		FUSE_GETATTR, node,
+		&(struct fs_args){
+			.arg = &in, .arg_len = sizeof(in), .out = &out, .out_len = sizeof(out)});
 
 	*a = out.attr;
 	return r;
@@ -151,8 +157,10 @@ long fs_open(uint32_t op, uint64_t node, uint32_t flags, uint64_t *fh)
 {
 	struct fuse_open_in in = {.flags = flags};
 	struct fuse_open_out out = {0};
-	long r = fs_do(op, node,
-		       &(struct fs_args){.arg = &in, .arg_len = sizeof(in), .out = &out, .out_len = sizeof(out)});
+	long r = fs_do(
+		op, node,
+		&(struct fs_args){
+			.arg = &in, .arg_len = sizeof(in), .out = &out, .out_len = sizeof(out)});
 
 	*fh = out.fh;
 	return r;
@@ -165,7 +173,8 @@ long fs_release(uint32_t op, uint64_t node, uint64_t fh)
 	return fs_do(op, node, &(struct fs_args){.arg = &in, .arg_len = sizeof(in)});
 }
 
-long fs_create(uint64_t dir, const char *name, uint32_t flags, struct fuse_entry_out *e, uint64_t *fh)
+long fs_create(uint64_t dir, const char *name, uint32_t flags, struct fuse_entry_out *e,
+	       uint64_t *fh)
 {
 	struct fuse_create_in in = {.flags = flags | O_CREAT, .mode = S_IFREG | 0644};
 	struct {
@@ -184,7 +193,8 @@ long fs_create(uint64_t dir, const char *name, uint32_t flags, struct fuse_entry
 	return r;
 }
 
-long fs_read(uint32_t op, uint64_t node, uint64_t fh, uint64_t off, const struct seg *data, uint32_t n)
+long fs_read(uint32_t op, uint64_t node, uint64_t fh, uint64_t off, const struct seg *data,
+	     uint32_t n)
 {
 	struct fuse_read_in in = {.fh = fh, .offset = off, .size = seg_sum(data, n)};
 

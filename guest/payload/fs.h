@@ -29,7 +29,8 @@ struct fuse_in_header *fs_header(uint32_t slot, uint32_t op, uint64_t node, uint
 struct vq *fs_queue(void);
 
 /* One request to its end: bytes of the reply after its header, or -errno. Segments with length 0 are left out. */
-long fs_call(uint32_t op, uint64_t node, const struct seg *in, uint32_t nin, const struct seg *out, uint32_t nout);
+long fs_call(uint32_t op, uint64_t node, const struct seg *in, uint32_t nin, const struct seg *out,
+	     uint32_t nout);
 /* The same with an argument, a name or two (with their NUL) and one buffer for the answer; each may be NULL. */
 struct fs_args {
 	const void *arg;
@@ -46,9 +47,11 @@ long fs_getattr(uint64_t node, struct fuse_attr *);
 /* op is FUSE_OPEN or FUSE_OPENDIR, FUSE_RELEASE or FUSE_RELEASEDIR. */
 long fs_open(uint32_t op, uint64_t node, uint32_t flags, uint64_t *fh);
 long fs_release(uint32_t op, uint64_t node, uint64_t fh);
-long fs_create(uint64_t dir, const char *name, uint32_t flags, struct fuse_entry_out *, uint64_t *fh);
+long fs_create(uint64_t dir, const char *name, uint32_t flags, struct fuse_entry_out *,
+	       uint64_t *fh);
 /* op is FUSE_READ, FUSE_READDIR or FUSE_READDIRPLUS; data are the pieces it goes to or comes from. */
-long fs_read(uint32_t op, uint64_t node, uint64_t fh, uint64_t off, const struct seg *data, uint32_t n);
+long fs_read(uint32_t op, uint64_t node, uint64_t fh, uint64_t off, const struct seg *data,
+	     uint32_t n);
 long fs_write(uint64_t node, uint64_t fh, uint64_t off, const struct seg *data, uint32_t n);
 uint32_t seg_sum(const struct seg *, uint32_t n);
 

@@ -93,7 +93,8 @@ static uint32_t put_argument(uint32_t slot, uint32_t op, uint8_t *arg, uint32_t 
 		return ARG(struct fuse_release_in, .fh = fh);
 	case FUSE_CREATE:
 		*reply = sizeof(struct fuse_entry_out) + sizeof(struct fuse_open_out);
-		n = ARG(struct fuse_create_in, .flags = O_WRONLY | O_CREAT | O_TRUNC, .mode = S_IFREG | 0644);
+		n = ARG(struct fuse_create_in, .flags = O_WRONLY | O_CREAT | O_TRUNC,
+			.mode = S_IFREG | 0644);
 		return n + put_name(arg + n, slot);
 	case FUSE_LOOKUP:
 		*reply = sizeof(struct fuse_entry_out);
@@ -117,8 +118,9 @@ static void prep(uint32_t slot, uint32_t stage, struct seg *s, uint32_t *nout, u
 	uint8_t *answer = hdr_in[slot] + sizeof(struct fuse_out_header);
 	uint32_t len = put_argument(slot, op, arg, &reply);
 
-	s[0] = (struct seg){fs_header(slot, op, node_of(slot, op), len + (op == FUSE_WRITE ? data : 0)),
-			    sizeof(struct fuse_in_header)};
+	s[0] = (struct seg){
+		fs_header(slot, op, node_of(slot, op), len + (op == FUSE_WRITE ? data : 0)),
+		sizeof(struct fuse_in_header)};
 	s[1] = (struct seg){arg, len};
 	if (op == FUSE_WRITE)
 		n += seg_data(s + n, bench_data(slot), data);
@@ -168,7 +170,9 @@ static int done(uint32_t slot, uint32_t stage, uint32_t len)
 		bench.fh[slot] = ((const struct fuse_open_out *)(o + 1))->fh;
 		return 0;
 	case FUSE_WRITE:
-		return ((const struct fuse_write_out *)(o + 1))->size == bench.job->bs ? 0 : BENCH_SHORT_WRITE;
+		return ((const struct fuse_write_out *)(o + 1))->size == bench.job->bs
+			       ? 0
+			       : BENCH_SHORT_WRITE;
 	case FUSE_READ:
 		if (o->len != sizeof(*o) + bench.job->bs)
 			return BENCH_SHORT_READ;
@@ -184,7 +188,8 @@ static uint64_t open_file(const struct job *j)
 {
 	struct fuse_entry_out e;
 
-	if (fs_lookup(FUSE_ROOT_ID, j->file, &e) < 0 || fs_open(FUSE_OPEN, e.nodeid, O_RDWR, &bench.file_fh) < 0)
+	if (fs_lookup(FUSE_ROOT_ID, j->file, &e) < 0 ||
+	    fs_open(FUSE_OPEN, e.nodeid, O_RDWR, &bench.file_fh) < 0)
 		give_up("fs: %s: cannot open it", j->file);
 	bench.file = e.nodeid;
 	bench.file_lookups = 1;

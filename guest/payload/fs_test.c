@@ -15,8 +15,8 @@
 #define KEPT_SEED  7
 #define MOVED_LEN  8192u
 #define MOVED_SEED 8
-#define ENTRIES	   150
-#define PIECES	   12
+#define ENTRIES    150
+#define PIECES     12
 #define DATA_MAX   (64u << 10)
 #define NOREPLACE  1 /* renameat2's RENAME_NOREPLACE */
 
@@ -27,7 +27,11 @@ static long make_dir(uint64_t dir, const char *name, struct fuse_entry_out *e)
 	struct fuse_mkdir_in in = {.mode = 0755};
 
 	return fs_do(FUSE_MKDIR, dir,
-		     &(struct fs_args){.arg = &in, .arg_len = sizeof(in), .name = name, .out = e, .out_len = sizeof(*e)});
+		     &(struct fs_args){.arg = &in,
+				       .arg_len = sizeof(in),
+				       .name = name,
+				       .out = e,
+				       .out_len = sizeof(*e)});
 }
 
 static long remove_name(uint32_t op, uint64_t dir, const char *name)
@@ -39,15 +43,18 @@ static long rename_to(uint64_t dir, const char *from, const char *to, uint32_t f
 {
 	struct fuse_rename2_in in = {.newdir = dir, .flags = flags};
 
-	return fs_do(FUSE_RENAME2, dir,
-		     &(struct fs_args){.arg = &in, .arg_len = sizeof(in), .name = from, .name2 = to});
+	return fs_do(
+		FUSE_RENAME2, dir,
+		&(struct fs_args){.arg = &in, .arg_len = sizeof(in), .name = from, .name2 = to});
 }
 
 static long set_attr(uint64_t node, const struct fuse_setattr_in *in, struct fuse_attr *a)
 {
 	struct fuse_attr_out out = {0};
-	long r = fs_do(FUSE_SETATTR, node,
-		       &(struct fs_args){.arg = in, .arg_len = sizeof(*in), .out = &out, .out_len = sizeof(out)});
+	long r = fs_do(
+		FUSE_SETATTR, node,
+		&(struct fs_args){
+			.arg = in, .arg_len = sizeof(*in), .out = &out, .out_len = sizeof(out)});
 
 	*a = out.attr;
 	return r;
@@ -70,7 +77,8 @@ static unsigned transfer(uint64_t node, uint64_t fh, uint32_t len, uint32_t seed
 			seg_fill(s, pieces, seed, off);
 			bad += fs_write(node, fh, off, s, pieces) != n;
 		} else {
-			bad += fs_read(FUSE_READ, node, fh, off, s, pieces) != n || !seg_check(s, pieces, seed, off);
+			bad += fs_read(FUSE_READ, node, fh, off, s, pieces) != n ||
+			       !seg_check(s, pieces, seed, off);
 		}
 	}
 	return bad;
@@ -86,9 +94,11 @@ static void test_session(void)
 	is(init->major, FUSE_KERNEL_VERSION, "fs: the session is of FUSE's major version");
 	ok(init->minor >= 31, "fs: and of a minor version that has virtio-fs (%u)", init->minor);
 	ok(init->max_write >= 4096, "fs: writes may be of a page at least (%u)", init->max_write);
-	is(fs_getattr(FUSE_ROOT_ID, &a), sizeof(struct fuse_attr_out), "fs: the root has attributes");
+	is(fs_getattr(FUSE_ROOT_ID, &a), sizeof(struct fuse_attr_out),
+	   "fs: the root has attributes");
 	ok(S_ISDIR(a.mode), "fs: and is a directory");
-	is(fs_do(4095, FUSE_ROOT_ID, &(struct fs_args){0}), -ENOSYS, "fs: an unknown operation is not implemented");
+	is(fs_do(4095, FUSE_ROOT_ID, &(struct fs_args){0}), -ENOSYS,
+	   "fs: an unknown operation is not implemented");
 	ok(fs_do(FUSE_OPEN, FUSE_ROOT_ID, &(struct fs_args){.arg = &a, .arg_len = 2}) < 0,
 	   "fs: an argument that is cut off is refused");
 }
@@ -100,12 +110,16 @@ static void test_host_file(void)
 	uint64_t fh;
 
 	ok(fs_lookup(FUSE_ROOT_ID, "from-host.dat", &e) > 0, "fs: the host's file is found");
-	is(fs_open(FUSE_OPEN, e.nodeid, O_RDONLY, &fh), sizeof(struct fuse_open_out), "fs: and opened");
-	is(transfer(e.nodeid, fh, (uint32_t)e.attr.size, 0, false), 0, "fs: all its %lu bytes are as the host wrote them",
-	   e.attr.size);
-	is(fs_read(FUSE_READ, e.nodeid, fh, e.attr.size, &s, 1), 0, "fs: a read at its end is empty");
-	is(fs_read(FUSE_READ, e.nodeid, fh, e.attr.size - 7, &s, 1), 7, "fs: one across its end is short");
-	ok(fs_write(e.nodeid, fh, 0, &s, 1) < 0, "fs: it was opened for reading, a write is refused");
+	is(fs_open(FUSE_OPEN, e.nodeid, O_RDONLY, &fh), sizeof(struct fuse_open_out),
+	   "fs: and opened");
+	is(transfer(e.nodeid, fh, (uint32_t)e.attr.size, 0, false), 0,
+	   "fs: all its %lu bytes are as the host wrote them", e.attr.size);
+	is(fs_read(FUSE_READ, e.nodeid, fh, e.attr.size, &s, 1), 0,
+	   "fs: a read at its end is empty");
+	is(fs_read(FUSE_READ, e.nodeid, fh, e.attr.size - 7, &s, 1), 7,
+	   "fs: one across its end is short");
+	ok(fs_write(e.nodeid, fh, 0, &s, 1) < 0,
+	   "fs: it was opened for reading, a write is refused");
 	is(fs_release(FUSE_RELEASE, e.nodeid, fh), 0, "fs: and released");
 	is(fs_read(FUSE_READ, e.nodeid, fh, 0, &s, 1), -EBADF, "fs: after that its handle is bad");
 	fs_forget(e.nodeid, 1);
@@ -119,7 +133,8 @@ static void test_names(void)
 	char name[300];
 	unsigned found = 0;
 
-	is(fs_lookup(FUSE_ROOT_ID, "nobody", &e), -ENOENT, "fs: a name that is not there is ENOENT");
+	is(fs_lookup(FUSE_ROOT_ID, "nobody", &e), -ENOENT,
+	   "fs: a name that is not there is ENOENT");
 	for (unsigned i = 0; i < ARRAY_LEN(bad); i++)
 		found += fs_lookup(FUSE_ROOT_ID, bad[i], &e) >= 0;
 	is(found, 0, "fs: .., . and names with a slash are refused");
@@ -141,18 +156,21 @@ static void test_write_and_read(uint64_t dir)
 	uint64_t fh;
 
 	ok(fs_create(dir, "kept.dat", O_RDWR, &e, &fh) > 0, "fs: a file is created");
-	is(transfer(e.nodeid, fh, KEPT_LEN, KEPT_SEED, true), 0, "fs: writes of any size and in any pieces succeed");
-	is(transfer(e.nodeid, fh, KEPT_LEN, KEPT_SEED, false), 0, "fs: and read back byte for byte");
+	is(transfer(e.nodeid, fh, KEPT_LEN, KEPT_SEED, true), 0,
+	   "fs: writes of any size and in any pieces succeed");
+	is(transfer(e.nodeid, fh, KEPT_LEN, KEPT_SEED, false), 0,
+	   "fs: and read back byte for byte");
 	fs_getattr(e.nodeid, &a);
 	is(a.size, KEPT_LEN, "fs: its size is what was written");
 	is(a.mode, S_IFREG | 0644, "fs: its mode is what was asked for");
 	is(set_attr(e.nodeid, &set, &a), sizeof(struct fuse_attr_out), "fs: chmod succeeds");
 	is(a.mode, S_IFREG | 0600, "fs: and answers with the new mode");
 	fsync.fh = fh;
-	is(fs_do(FUSE_FSYNC, e.nodeid, &(struct fs_args){.arg = &fsync, .arg_len = sizeof(fsync)}), 0,
-	   "fs: fsync succeeds");
+	is(fs_do(FUSE_FSYNC, e.nodeid, &(struct fs_args){.arg = &fsync, .arg_len = sizeof(fsync)}),
+	   0, "fs: fsync succeeds");
 	is(fs_release(FUSE_RELEASE, e.nodeid, fh), 0, "fs: the file is released");
-	is(fs_create(dir, "kept.dat", O_RDWR | O_EXCL, &e, &fh), -EEXIST, "fs: an exclusive creation finds it there");
+	is(fs_create(dir, "kept.dat", O_RDWR | O_EXCL, &e, &fh), -EEXIST,
+	   "fs: an exclusive creation finds it there");
 	ok(fs_create(dir, "kept.dat", O_RDWR, &e, &fh) > 0, "fs: another opens it");
 	is(transfer(e.nodeid, fh, KEPT_LEN, KEPT_SEED, false), 0, "fs: with its data");
 	fs_release(FUSE_RELEASE, e.nodeid, fh);
@@ -188,12 +206,15 @@ static void test_rename(uint64_t dir)
 
 	fs_create(dir, "before.dat", O_RDWR, &e, &fh);
 	transfer(e.nodeid, fh, MOVED_LEN, MOVED_SEED, true);
-	is(rename_to(dir, "before.dat", "kept.dat", NOREPLACE), -EEXIST, "fs: a rename that must not replace does not");
+	is(rename_to(dir, "before.dat", "kept.dat", NOREPLACE), -EEXIST,
+	   "fs: a rename that must not replace does not");
 	is(rename_to(dir, "before.dat", "moved.dat", 0), 0, "fs: a file is renamed");
 	is(fs_lookup(dir, "before.dat", &moved), -ENOENT, "fs: its old name is gone");
-	ok(fs_lookup(dir, "moved.dat", &moved) > 0 && moved.nodeid == e.nodeid && moved.attr.ino == e.attr.ino,
+	ok(fs_lookup(dir, "moved.dat", &moved) > 0 && moved.nodeid == e.nodeid &&
+		   moved.attr.ino == e.attr.ino,
 	   "fs: under the new one it is the same object");
-	is(transfer(e.nodeid, fh, MOVED_LEN, MOVED_SEED, false), 0, "fs: and its handle still reads its data");
+	is(transfer(e.nodeid, fh, MOVED_LEN, MOVED_SEED, false), 0,
+	   "fs: and its handle still reads its data");
 	fs_release(FUSE_RELEASE, e.nodeid, fh);
 	fs_forget(e.nodeid, 2);
 }
@@ -209,16 +230,23 @@ static void test_links(uint64_t dir)
 	fs_lookup(dir, "kept.dat", &kept);
 	in.oldnodeid = kept.nodeid;
 	r = fs_do(FUSE_LINK, dir,
-		  &(struct fs_args){
-			  .arg = &in, .arg_len = sizeof(in), .name = "hard", .out = &e, .out_len = sizeof(e)});
-	ok(r > 0 && e.nodeid == kept.nodeid && e.attr.nlink == 2, "fs: a hard link is another name of the same object");
+		  &(struct fs_args){.arg = &in,
+				    .arg_len = sizeof(in),
+				    .name = "hard",
+				    .out = &e,
+				    .out_len = sizeof(e)});
+	ok(r > 0 && e.nodeid == kept.nodeid && e.attr.nlink == 2,
+	   "fs: a hard link is another name of the same object");
 	r = fs_do(FUSE_SYMLINK, dir,
-		  &(struct fs_args){.name = "soft", .name2 = "kept.dat", .out = &e, .out_len = sizeof(e)});
+		  &(struct fs_args){
+			  .name = "soft", .name2 = "kept.dat", .out = &e, .out_len = sizeof(e)});
 	ok(r > 0 && S_ISLNK(e.attr.mode), "fs: a symbolic link is made");
-	is(fs_do(FUSE_READLINK, e.nodeid, &(struct fs_args){.out = target, .out_len = sizeof(target)}), 8,
-	   "fs: its target has 8 bytes");
+	is(fs_do(FUSE_READLINK, e.nodeid,
+		 &(struct fs_args){.out = target, .out_len = sizeof(target)}),
+	   8, "fs: its target has 8 bytes");
 	ok(!memcmp(target, "kept.dat", 8), "fs: and is what was given");
-	ok(fs_lookup(dir, "soft", &e) > 0 && S_ISLNK(e.attr.mode), "fs: a lookup does not follow it");
+	ok(fs_lookup(dir, "soft", &e) > 0 && S_ISLNK(e.attr.mode),
+	   "fs: a lookup does not follow it");
 }
 
 static void test_unlinked_but_open(uint64_t dir)
@@ -232,7 +260,8 @@ static void test_unlinked_but_open(uint64_t dir)
 	is(remove_name(FUSE_UNLINK, dir, "gone.dat"), 0, "fs: an open file is unlinked");
 	is(fs_lookup(dir, "gone.dat", &gone), -ENOENT, "fs: its name is gone");
 	is(transfer(e.nodeid, fh, 10000, 4, false), 0, "fs: its data can still be read");
-	ok(fs_getattr(e.nodeid, &a) > 0 && a.nlink == 0 && a.size == 10000, "fs: and its attributes, with no link left");
+	ok(fs_getattr(e.nodeid, &a) > 0 && a.nlink == 0 && a.size == 10000,
+	   "fs: and its attributes, with no link left");
 	is(fs_release(FUSE_RELEASE, e.nodeid, fh), 0, "fs: it is released");
 	fs_forget(e.nodeid, 1);
 }
@@ -246,11 +275,14 @@ static void test_directories(uint64_t dir)
 	is(make_dir(dir, "dir", &in), -EEXIST, "fs: but not twice");
 	fs_create(e.nodeid, "inner", O_WRONLY, &in, &fh);
 	fs_release(FUSE_RELEASE, in.nodeid, fh);
-	is(remove_name(FUSE_RMDIR, dir, "dir"), -ENOTEMPTY, "fs: one that is not empty is not removed");
+	is(remove_name(FUSE_RMDIR, dir, "dir"), -ENOTEMPTY,
+	   "fs: one that is not empty is not removed");
 	is(remove_name(FUSE_UNLINK, dir, "dir"), -EISDIR, "fs: nor is one by unlink");
 	is(remove_name(FUSE_UNLINK, e.nodeid, "inner"), 0, "fs: its file is unlinked");
-	is(remove_name(FUSE_RMDIR, e.nodeid, "inner"), -ENOENT, "fs: what is gone is not removed again");
-	ok(make_dir(dir, "dir2", &in) > 0 && remove_name(FUSE_RMDIR, dir, "dir2") == 0, "fs: an empty one is removed");
+	is(remove_name(FUSE_RMDIR, e.nodeid, "inner"), -ENOENT,
+	   "fs: what is gone is not removed again");
+	ok(make_dir(dir, "dir2", &in) > 0 && remove_name(FUSE_RMDIR, dir, "dir2") == 0,
+	   "fs: an empty one is removed");
 }
 
 /* "e%03u" as a number, or ENTRIES. */
@@ -274,10 +306,12 @@ static bool list(uint64_t dir, uint32_t op, uint8_t *seen)
 	while ((n = fs_read(op, dir, fh, off, &s, 1)) > 0)
 		for (long at = 0; at < n; at += step) {
 			struct fuse_direntplus *plus = (void *)(buf + at);
-			struct fuse_dirent *e = op == FUSE_READDIRPLUS ? &plus->dirent : (void *)(buf + at);
+			struct fuse_dirent *e =
+				op == FUSE_READDIRPLUS ? &plus->dirent : (void *)(buf + at);
 			unsigned i = entry_number(e->name, e->namelen);
 
-			step = (long)(op == FUSE_READDIRPLUS ? FUSE_DIRENTPLUS_SIZE(plus) : FUSE_DIRENT_SIZE(e));
+			step = (long)(op == FUSE_READDIRPLUS ? FUSE_DIRENTPLUS_SIZE(plus)
+							     : FUSE_DIRENT_SIZE(e));
 			if (i < ENTRIES)
 				seen[i]++;
 			off = e->off;
@@ -302,7 +336,8 @@ static void test_readdir(uint64_t dir)
 
 	make_dir(dir, "many", &many);
 	for (unsigned i = 0; i < ENTRIES; i++) {
-		char name[] = {'e', (char)('0' + i / 100), (char)('0' + i / 10 % 10), (char)('0' + i % 10), 0};
+		char name[] = {'e', (char)('0' + i / 100), (char)('0' + i / 10 % 10),
+			       (char)('0' + i % 10), 0};
 		uint64_t fh;
 
 		bad += fs_create(many.nodeid, name, O_WRONLY, &e, &fh) <= 0;
@@ -310,11 +345,14 @@ static void test_readdir(uint64_t dir)
 	}
 	is(bad, 0, "fs: %u files are created", ENTRIES);
 	memset(seen, 0, sizeof(seen));
-	ok(list(many.nodeid, FUSE_READDIR, seen) && each_once(seen), "fs: readdir gives each of them once");
+	ok(list(many.nodeid, FUSE_READDIR, seen) && each_once(seen),
+	   "fs: readdir gives each of them once");
 	memset(seen, 0, sizeof(seen));
-	ok(list(many.nodeid, FUSE_READDIRPLUS, seen) && each_once(seen), "fs: and so does readdirplus");
+	ok(list(many.nodeid, FUSE_READDIRPLUS, seen) && each_once(seen),
+	   "fs: and so does readdirplus");
 	for (unsigned i = 0; i < ENTRIES; i++) {
-		char name[] = {'e', (char)('0' + i / 100), (char)('0' + i / 10 % 10), (char)('0' + i % 10), 0};
+		char name[] = {'e', (char)('0' + i / 100), (char)('0' + i / 10 % 10),
+			       (char)('0' + i % 10), 0};
 
 		bad += remove_name(FUSE_UNLINK, many.nodeid, name) != 0;
 	}
@@ -326,8 +364,8 @@ static void test_statfs(void)
 {
 	struct fuse_statfs_out o = {0};
 
-	is(fs_do(FUSE_STATFS, FUSE_ROOT_ID, &(struct fs_args){.out = &o, .out_len = sizeof(o)}), sizeof(o),
-	   "fs: statfs answers");
+	is(fs_do(FUSE_STATFS, FUSE_ROOT_ID, &(struct fs_args){.out = &o, .out_len = sizeof(o)}),
+	   sizeof(o), "fs: statfs answers");
 	ok(o.st.bsize && o.st.blocks && o.st.namelen >= 255, "fs: with plausible numbers");
 }
 
@@ -359,7 +397,8 @@ static void test_depth(uint64_t dir)
 		const struct fuse_out_header *o = (void *)hdr_in[slot];
 
 		bad += o->error || o->len != len || len != sizeof(*o) + 4096 ||
-		       pattern_check(pool + slot * SLOT_BYTES, 4096, KEPT_SEED, slot * 4096) != 4096;
+		       pattern_check(pool + slot * SLOT_BYTES, 4096, KEPT_SEED, slot * 4096) !=
+			       4096;
 	}
 	vq_depth(fs_queue(), 1, 2 * FS_SEGS);
 	is(bad, 0, "fs: %u reads in flight at once each get their own data", depth);
@@ -376,7 +415,8 @@ static void test_reset(struct vdev *d)
 	fs_open(FUSE_OPEN, e.nodeid, O_RDONLY, &fh);
 	fs_down();
 	fs_up(d);
-	is(fs_read(FUSE_READ, FUSE_ROOT_ID, fh, 0, &s, 1), -EBADF, "fs: after a reset an old handle is bad");
+	is(fs_read(FUSE_READ, FUSE_ROOT_ID, fh, 0, &s, 1), -EBADF,
+	   "fs: after a reset an old handle is bad");
 	ok(fs_getattr(e.nodeid, &e.attr) < 0, "fs: an old node is unknown");
 	ok(fs_lookup(FUSE_ROOT_ID, "from-host.dat", &e) > 0, "fs: and the new session works");
 }
@@ -417,10 +457,14 @@ void fs_test_readonly(struct vdev *d)
 	ok(fs_open(FUSE_OPEN, e.nodeid, O_RDONLY, &fh) > 0, "fs, read-only: and opened");
 	is(transfer(e.nodeid, fh, (uint32_t)e.attr.size, 0, false), 0, "fs, read-only: and read");
 	fs_release(FUSE_RELEASE, e.nodeid, fh);
-	is(fs_open(FUSE_OPEN, e.nodeid, O_RDWR, &fh), -EROFS, "fs, read-only: it cannot be opened for writing");
+	is(fs_open(FUSE_OPEN, e.nodeid, O_RDWR, &fh), -EROFS,
+	   "fs, read-only: it cannot be opened for writing");
 	is(set_attr(e.nodeid, &set, &a), -EROFS, "fs, read-only: it cannot be cut");
-	is(fs_create(FUSE_ROOT_ID, "new", O_RDWR, &none, &fh), -EROFS, "fs, read-only: nothing can be created");
+	is(fs_create(FUSE_ROOT_ID, "new", O_RDWR, &none, &fh), -EROFS,
+	   "fs, read-only: nothing can be created");
 	is(make_dir(FUSE_ROOT_ID, "new", &none), -EROFS, "fs, read-only: no directory made");
-	is(remove_name(FUSE_UNLINK, FUSE_ROOT_ID, "from-host.dat"), -EROFS, "fs, read-only: nothing unlinked");
-	is(rename_to(FUSE_ROOT_ID, "from-host.dat", "x", 0), -EROFS, "fs, read-only: nothing renamed");
+	is(remove_name(FUSE_UNLINK, FUSE_ROOT_ID, "from-host.dat"), -EROFS,
+	   "fs, read-only: nothing unlinked");
+	is(rename_to(FUSE_ROOT_ID, "from-host.dat", "x", 0), -EROFS,
+	   "fs, read-only: nothing renamed");
 }

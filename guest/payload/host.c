@@ -6,7 +6,7 @@
 #include "bench.h"
 
 #define COM1_LSR 0x3fd
-#define SPINS	 100000000ul
+#define SPINS    100000000ul
 
 /* Two instructions a turn. */
 static void spin(void)
@@ -14,7 +14,8 @@ static void spin(void)
 	uint64_t n = SPINS, t0 = cpu_tsc();
 
 	asm volatile("1: dec %0; jnz 1b" : "+r"(n)::"cc");
-	print("RESULT dev=host op=spin mips=%lu\n", 2 * SPINS / 1000 * clock_tsc_khz / (cpu_tsc() - t0));
+	print("RESULT dev=host op=spin mips=%lu\n",
+	      2 * SPINS / 1000 * clock_tsc_khz / (cpu_tsc() - t0));
 }
 
 void host_job(struct job *j)

@@ -10,11 +10,11 @@
 #include "virtio.h"
 #include <linux/pci_regs.h>
 
-#define LAPIC	       0xfee00000ull
+#define LAPIC          0xfee00000ull
 #define LAPIC_SPURIOUS 0xf0
 #define LAPIC_ENABLE   0x1ff
 #define LAPIC_IRR      0x200
-#define IOAPIC	       0xfec00000ull
+#define IOAPIC         0xfec00000ull
 #define IOAPIC_DATA    0x10
 #define IOAPIC_ENTRY   0x10
 #define ARRIVE_MS      1000
@@ -66,7 +66,8 @@ static void msix_program(const struct msix *m, unsigned vector, bool masked)
 	mmio_write32(m->table + PCI_MSIX_ENTRY_LOWER_ADDR, (uint32_t)LAPIC);
 	mmio_write32(m->table + PCI_MSIX_ENTRY_UPPER_ADDR, 0);
 	mmio_write32(m->table + PCI_MSIX_ENTRY_DATA, vector);
-	mmio_write32(m->table + PCI_MSIX_ENTRY_VECTOR_CTRL, masked ? PCI_MSIX_ENTRY_CTRL_MASKBIT : 0);
+	mmio_write32(m->table + PCI_MSIX_ENTRY_VECTOR_CTRL,
+		     masked ? PCI_MSIX_ENTRY_CTRL_MASKBIT : 0);
 }
 
 static void msix_up(struct msix *m, struct vdev *d)

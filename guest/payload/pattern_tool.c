@@ -73,7 +73,8 @@ int main(int argc, char **argv)
 	else if (argc == 3 && !strcmp(argv[1], "check"))
 		check(argv[2], 0, UINT64_MAX, 0);
 	else if ((argc == 5 || argc == 6) && !strcmp(argv[1], "check"))
-		check(argv[2], number(argv[3]), number(argv[4]), argc == 6 ? (uint32_t)number(argv[5]) : 0);
+		check(argv[2], number(argv[3]), number(argv[4]),
+		      argc == 6 ? (uint32_t)number(argv[5]) : 0);
 	else
 		errx(2, "usage: pattern make FILE SIZE | check FILE [OFF LEN [SEED]]");
 	return 0;

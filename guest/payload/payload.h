@@ -56,8 +56,9 @@ bool tap_ok(bool good, const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 bool tap_is(uint64_t got, uint64_t want, const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
-#define ok(good, ...)	    tap_ok(good, __FILE__, __LINE__, __VA_ARGS__)
-#define is(got, want, ...) tap_is((uint64_t)(got), (uint64_t)(want), __FILE__, __LINE__, __VA_ARGS__)
+#define ok(good, ...) tap_ok(good, __FILE__, __LINE__, __VA_ARGS__)
+#define is(got, want, ...) \
+	tap_is((uint64_t)(got), (uint64_t)(want), __FILE__, __LINE__, __VA_ARGS__)
 /* A test that has no meaning here, and why. */
 void tap_skip(const char *what, const char *why);
 /* The plan, if there was any test. */
@@ -80,17 +81,17 @@ uint32_t random_below(uint32_t n);
 
 struct options {
 	bool indirect, event_idx; /* negotiate them, as Linux does */
-	bool quick;		  /* benchmarks check two words of each block read, not all */
-	uint32_t sg;		  /* benchmarks' data in descriptors of this size; 0: in one */
+	bool quick;               /* benchmarks check two words of each block read, not all */
+	uint32_t sg;              /* benchmarks' data in descriptors of this size; 0: in one */
 };
 extern struct options options;
 
 struct job {
 	const char *op;
 	uint32_t bs, qd;
-	uint64_t n;	/* stop after so many operations (0: no limit) ... */
-	uint32_t ms;	/* ... or after so many milliseconds */
-	uint64_t size;	/* use so much of the file or disk; 0: all */
+	uint64_t n;     /* stop after so many operations (0: no limit) ... */
+	uint32_t ms;    /* ... or after so many milliseconds */
+	uint64_t size;  /* use so much of the file or disk; 0: all */
 	uint32_t files; /* how many small files */
 	char file[32], dir[32];
 	char id[32]; /* what the drive should say it is */

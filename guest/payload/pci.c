@@ -10,10 +10,10 @@
 
 #define PORT_ADDRESS 0xcf8
 #define PORT_DATA    0xcfc
-#define ENABLE	     0x80000000u
-#define VENDOR	     0x1af4
-#define MODERN	     0x1040 /* device id of type 0 */
-#define SLOTS	     32
+#define ENABLE       0x80000000u
+#define VENDOR       0x1af4
+#define MODERN       0x1040 /* device id of type 0 */
+#define SLOTS        32
 #define CAPS_MAX     48
 
 uint32_t pci_read(uint32_t bdf, unsigned reg, unsigned len)
@@ -115,9 +115,11 @@ static void add_function(uint32_t bdf)
 		return;
 	*d = (struct vdev){.pci = true, .bdf = bdf};
 	/* A transitional function (QEMU's) has its type in the subsystem id. */
-	d->type = (uint16_t)(id >> 16 >= MODERN ? (id >> 16) - MODERN : pci_read(bdf, PCI_SUBSYSTEM_ID, 2));
+	d->type = (uint16_t)(id >> 16 >= MODERN ? (id >> 16) - MODERN
+						: pci_read(bdf, PCI_SUBSYSTEM_ID, 2));
 	read_caps(d);
-	pci_write(bdf, PCI_COMMAND, 2, pci_read(bdf, PCI_COMMAND, 2) | PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
+	pci_write(bdf, PCI_COMMAND, 2,
+		  pci_read(bdf, PCI_COMMAND, 2) | PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
 	if (d->common && d->notify)
 		virtio_found_keep();
 }

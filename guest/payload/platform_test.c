@@ -8,14 +8,14 @@
 #include <linux/pci_regs.h>
 #include <linux/serial_reg.h>
 
-#define COM1	     0x3f8
-#define CMOS_INDEX   0x70
-#define CMOS_DATA    0x71
+#define COM1          0x3f8
+#define CMOS_INDEX    0x70
+#define CMOS_DATA     0x71
 #define CMOS_STATUS_A 0x0a
-#define CMOS_MONTH   8
-#define I8042_STATUS 0x64
-#define PVPANIC	     0x505
-#define NO_MMIO	     0xd8000000u /* in the 32-bit PCI window, far above what is ever assigned */
+#define CMOS_MONTH    8
+#define I8042_STATUS  0x64
+#define PVPANIC       0x505
+#define NO_MMIO       0xd8000000u /* in the 32-bit PCI window, far above what is ever assigned */
 
 static void test_no_port(void)
 {
@@ -27,24 +27,28 @@ static void test_no_port(void)
 		port_out8(ports[i], 0);
 		port_out16(ports[i], 0);
 		port_out32(ports[i], 0);
-		bad += port_in8(ports[i]) != 0xff || port_in16(ports[i]) != 0xffff || port_in32(ports[i]) != ~0u;
+		bad += port_in8(ports[i]) != 0xff || port_in16(ports[i]) != 0xffff ||
+		       port_in32(ports[i]) != ~0u;
 	}
 	is(bad, 0, "platform: ports without a device read all ones in every width");
 	port_in_bytes(ports[1], bytes, sizeof(bytes));
-	ok(bytes[0] == 0xff && !memcmp(bytes, bytes + 1, sizeof(bytes) - 1), "platform: also as a string");
+	ok(bytes[0] == 0xff && !memcmp(bytes, bytes + 1, sizeof(bytes) - 1),
+	   "platform: also as a string");
 }
 
 static void test_no_memory(void)
 {
 	mmio_write32(NO_MMIO, 0);
-	ok(mmio_read8(NO_MMIO) == 0xff && mmio_read16(NO_MMIO + 2) == 0xffff && mmio_read32(NO_MMIO) == ~0u,
+	ok(mmio_read8(NO_MMIO) == 0xff && mmio_read16(NO_MMIO + 2) == 0xffff &&
+		   mmio_read32(NO_MMIO) == ~0u,
 	   "platform: addresses without a device read all ones");
 }
 
 static void test_serial(void)
 {
 	port_out8(COM1 + UART_SCR, 0xa5);
-	is(port_in8(COM1 + UART_SCR), 0xa5, "platform: the serial port's scratch register keeps its value");
+	is(port_in8(COM1 + UART_SCR), 0xa5,
+	   "platform: the serial port's scratch register keeps its value");
 	ok(port_in8(COM1 + UART_LSR) & UART_LSR_THRE, "platform: and its transmitter is ready");
 }
 

@@ -19,19 +19,24 @@ static bool works(struct vdev *d)
 
 	*h = (struct virtio_blk_outhdr){.type = VIRTIO_BLK_T_IN};
 	hdr_in[0][0] = 0xff;
-	return vq_call(&d->q[0], s, 1, 2) == 4097 && !hdr_in[0][0] && pattern_check(pool, 4096, 0, 0) == 4096;
+	return vq_call(&d->q[0], s, 1, 2) == 4097 && !hdr_in[0][0] &&
+	       pattern_check(pool, 4096, 0, 0) == 4096;
 }
 
 static void test_status(struct vdev *d)
 {
 	ok(virtio_reset(d), "registers: a reset device has status 0");
-	virtio_set_status(d, VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER | VIRTIO_CONFIG_S_DRIVER_OK);
-	ok(!(virtio_status(d) & VIRTIO_CONFIG_S_DRIVER_OK), "registers: DRIVER_OK without FEATURES_OK is not taken");
+	virtio_set_status(d, VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER |
+				     VIRTIO_CONFIG_S_DRIVER_OK);
+	ok(!(virtio_status(d) & VIRTIO_CONFIG_S_DRIVER_OK),
+	   "registers: DRIVER_OK without FEATURES_OK is not taken");
 	virtio_reset(d);
 	virtio_set_status(d, STATUS_FEATURES_OK);
-	ok(!(virtio_status(d) & VIRTIO_CONFIG_S_FEATURES_OK), "registers: nor FEATURES_OK without VERSION_1");
+	ok(!(virtio_status(d) & VIRTIO_CONFIG_S_FEATURES_OK),
+	   "registers: nor FEATURES_OK without VERSION_1");
 	ok(virtio_offered(d) >> VIRTIO_F_VERSION_1 & 1, "registers: which is offered");
-	is(virtio_offered_word(d, 2) | virtio_offered_word(d, ~0u), 0, "registers: no features beyond 64 are");
+	is(virtio_offered_word(d, 2) | virtio_offered_word(d, ~0u), 0,
+	   "registers: no features beyond 64 are");
 }
 
 static void test_live_queue(struct vdev *d)
@@ -41,7 +46,8 @@ static void test_live_queue(struct vdev *d)
 	virtio_set_queue(d, 3, 0x1230);
 	ok(works(d), "registers: a live queue cannot be moved");
 	virtio_set_status(d, VIRTIO_CONFIG_S_ACKNOWLEDGE);
-	is(virtio_status(d), STATUS_DRIVER_OK, "registers: single status bits cannot be taken back");
+	is(virtio_status(d), STATUS_DRIVER_OK,
+	   "registers: single status bits cannot be taken back");
 	ok(works(d), "registers: and it goes on");
 }
 
@@ -70,8 +76,9 @@ static void test_config(struct vdev *d)
 	for (unsigned i = 0; i < 8; i++)
 		bytes |= virtio_config(d, i, 1) << 8 * i;
 	is(bytes, whole, "registers: the configuration is the same in every width");
-	is(virtio_config(d, PAST_CONFIG, 1) | virtio_config(d, PAST_CONFIG, 2) | virtio_config(d, PAST_CONFIG, 4), 0,
-	   "registers: past its end it reads 0");
+	is(virtio_config(d, PAST_CONFIG, 1) | virtio_config(d, PAST_CONFIG, 2) |
+		   virtio_config(d, PAST_CONFIG, 4),
+	   0, "registers: past its end it reads 0");
 	mmio_write32(d->config, 0x12345678);
 	mmio_write8(d->config + PAST_CONFIG, 1);
 	is(virtio_config(d, 0, 8), whole, "registers: and it cannot be written");
@@ -95,12 +102,15 @@ static void test_power_on(struct vdev *d)
 
 static void test_window(struct vdev *d)
 {
-	ok(!mmio_read8(d->base) || mmio_read8(d->base) == 'v', "registers: a byte of a register is 0 or right");
+	ok(!mmio_read8(d->base) || mmio_read8(d->base) == 'v',
+	   "registers: a byte of a register is 0 or right");
 	mmio_write8(d->base + VIRTIO_MMIO_STATUS, 0);
 	mmio_write16(d->base + VIRTIO_MMIO_STATUS, 0);
 	is(virtio_status(d), STATUS_DRIVER_OK, "registers: half a register cannot be written");
-	is(mmio_read32(d->base + VIRTIO_MMIO_SHM_LEN_LOW), ~0u, "registers: there is no shared memory");
-	is(mmio_read32(d->base + 0xfc) & 0x7fffffff, mmio_read32(d->base + 0xfc), "registers: a generation can be read");
+	is(mmio_read32(d->base + VIRTIO_MMIO_SHM_LEN_LOW), ~0u,
+	   "registers: there is no shared memory");
+	is(mmio_read32(d->base + 0xfc) & 0x7fffffff, mmio_read32(d->base + 0xfc),
+	   "registers: a generation can be read");
 }
 
 static void test_bars(struct vdev *d)
@@ -114,8 +124,8 @@ static void test_bars(struct vdev *d)
 	is(pci_read(d->bdf, PCI_BASE_ADDRESS_0, 4), old, "registers: and takes its address back");
 	ok(works(d), "registers: where the device answers again");
 	pci_write(d->bdf, PCI_BASE_ADDRESS_0, 4, old + 0x1000000);
-	ok(mmio_read8(d->common + 0x1000000 + offsetof(struct virtio_pci_common_cfg, device_status)) ==
-		   STATUS_DRIVER_OK,
+	ok(mmio_read8(d->common + 0x1000000 +
+		      offsetof(struct virtio_pci_common_cfg, device_status)) == STATUS_DRIVER_OK,
 	   "registers: moved, it answers there");
 	is(virtio_status(d), 0xff, "registers: and no longer here");
 	pci_write(d->bdf, PCI_BASE_ADDRESS_0, 4, old);

@@ -17,7 +17,8 @@ static void fill_queue(struct vdev *d)
 	vq_depth(&d->q[0], DEPTH, 3);
 	for (uint32_t slot = 0; slot < DEPTH; slot++) {
 		struct virtio_blk_outhdr *h = (void *)hdr_out[slot];
-		struct seg s[] = {{h, sizeof(*h)}, {pool + slot * SLOT_BYTES, SLOT_BYTES}, {hdr_in[slot], 1}};
+		struct seg s[] = {
+			{h, sizeof(*h)}, {pool + slot * SLOT_BYTES, SLOT_BYTES}, {hdr_in[slot], 1}};
 
 		*h = (struct virtio_blk_outhdr){.type = VIRTIO_BLK_T_IN, .sector = slot};
 		vq_add(&d->q[0], slot, s, 1, 2);
@@ -54,7 +55,8 @@ static bool works(struct vdev *d)
 
 	virtio_up(d, virtio_ring_features(), 1);
 	*h = (struct virtio_blk_outhdr){.type = VIRTIO_BLK_T_IN, .sector = 16};
-	return vq_call(&d->q[0], s, 1, 2) == 4097 && !hdr_in[0][0] && pattern_check(pool, 4096, 0, 8192) == 4096;
+	return vq_call(&d->q[0], s, 1, 2) == 4097 && !hdr_in[0][0] &&
+	       pattern_check(pool, 4096, 0, 8192) == 4096;
 }
 
 void reset_test(struct vdev *d)
@@ -62,7 +64,8 @@ void reset_test(struct vdev *d)
 	unsigned late = 0, dead = 0, slow = 0;
 
 	for (int round = 0; round < ROUNDS; round++) {
-		uint64_t t0 = cpu_tsc(), wait = random_below((uint32_t)(clock_tsc_khz / 2)); /* up to 500 us */
+		uint64_t t0 = cpu_tsc(),
+			 wait = random_below((uint32_t)(clock_tsc_khz / 2)); /* up to 500 us */
 
 		virtio_up(d, virtio_ring_features(), 1);
 		fill_queue(d);

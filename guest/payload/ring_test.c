@@ -10,12 +10,13 @@
 #include "virtio.h"
 
 #define BREAK_MS 5000
-#define BEYOND	 0xbff00000ull /* the last megabyte below the PCI window: no RAM in a machine of less than 3 GiB */
+#define BEYOND \
+	0xbff00000ull /* the last megabyte below the PCI window: no RAM in a machine of less than 3 GiB */
 #define INDIRECT (1ull << VIRTIO_RING_F_INDIRECT_DESC)
-#define OUT	 0
-#define IN	 VRING_DESC_F_WRITE
-#define NEXT	 VRING_DESC_F_NEXT
-#define TABLE	 VRING_DESC_F_INDIRECT
+#define OUT      0
+#define IN       VRING_DESC_F_WRITE
+#define NEXT     VRING_DESC_F_NEXT
+#define TABLE    VRING_DESC_F_INDIRECT
 
 static struct vring_desc table[8] __attribute__((aligned(16)));
 
@@ -36,26 +37,35 @@ struct bad_chain {
 
 static const struct bad_chain bad_chains[] = {
 	{"a chain that loops", 0, .desc = {{HDR, 16, NEXT | OUT, 1}, {DAT, 512, NEXT | IN, 1}}},
-	{"a chain of two that loops to its head", 0, .desc = {{DAT, 512, NEXT | IN, 1}, {STA, 1, NEXT | IN, 0}}},
+	{"a chain of two that loops to its head", 0,
+	 .desc = {{DAT, 512, NEXT | IN, 1}, {STA, 1, NEXT | IN, 0}}},
 	{"a head out of range", 0, .desc = {{HDR, 16, OUT, 0}}, .head = QUEUE_MAX},
 	{"the largest head", 0, .desc = {{HDR, 16, OUT, 0}}, .head = 0xffff},
 	{"a next out of range", 0, .desc = {{HDR, 16, NEXT | OUT, 0x7000}}},
 	{"an index 40000 ahead", 0, .desc = {{HDR, 16, OUT, 0}}, .idx = 40000},
-	{"a readable part after a writable one", 0, .desc = {{STA, 1, NEXT | IN, 1}, {HDR, 16, OUT, 0}}},
+	{"a readable part after a writable one", 0,
+	 .desc = {{STA, 1, NEXT | IN, 1}, {HDR, 16, OUT, 0}}},
 	{"an address without RAM", 0, .desc = {{BEYOND, 16, NEXT | OUT, 1}, {STA, 1, IN, 0}}},
 	{"an address that wraps", 0, .desc = {{~0ull - 7, 16, NEXT | OUT, 1}, {STA, 1, IN, 0}}},
-	{"an address in the PCI window", 0, .desc = {{0xc0000000, 16, NEXT | OUT, 1}, {STA, 1, IN, 0}}},
+	{"an address in the PCI window", 0,
+	 .desc = {{0xc0000000, 16, NEXT | OUT, 1}, {STA, 1, IN, 0}}},
 	{"a length of 4 GiB", 0, .desc = {{HDR, 16, NEXT | OUT, 1}, {DAT, 0xffffffff, IN, 0}}},
 	{"a request without a status byte", 0, .desc = {{HDR, 16, OUT, 0}}},
-	{"a table that was not negotiated", 0, .desc = {{TAB, 32, TABLE, 0}}, .table = {{HDR, 16, NEXT | OUT, 1}, {STA, 1, IN, 0}}},
-	{"a table of odd length", INDIRECT, .desc = {{TAB, 24, TABLE, 0}}, .table = {{HDR, 16, NEXT | OUT, 1}, {STA, 1, IN, 0}}},
-	{"a table of length 0", INDIRECT, .desc = {{TAB, 0, TABLE, 0}}},
-	{"a table in a table", INDIRECT, .desc = {{TAB, 32, TABLE, 0}}, .table = {{TAB, 32, TABLE, 0}, {STA, 1, IN, 0}}},
-	{"a table with a next beside it", INDIRECT, .desc = {{TAB, 32, TABLE | NEXT, 1}, {STA, 1, IN, 0}},
+	{"a table that was not negotiated", 0, .desc = {{TAB, 32, TABLE, 0}},
 	 .table = {{HDR, 16, NEXT | OUT, 1}, {STA, 1, IN, 0}}},
-	{"a table that loops", INDIRECT, .desc = {{TAB, 48, TABLE, 0}}, .table = {{HDR, 16, NEXT | OUT, 1}, {DAT, 512, NEXT | IN, 0}}},
+	{"a table of odd length", INDIRECT, .desc = {{TAB, 24, TABLE, 0}},
+	 .table = {{HDR, 16, NEXT | OUT, 1}, {STA, 1, IN, 0}}},
+	{"a table of length 0", INDIRECT, .desc = {{TAB, 0, TABLE, 0}}},
+	{"a table in a table", INDIRECT, .desc = {{TAB, 32, TABLE, 0}},
+	 .table = {{TAB, 32, TABLE, 0}, {STA, 1, IN, 0}}},
+	{"a table with a next beside it", INDIRECT,
+	 .desc = {{TAB, 32, TABLE | NEXT, 1}, {STA, 1, IN, 0}},
+	 .table = {{HDR, 16, NEXT | OUT, 1}, {STA, 1, IN, 0}}},
+	{"a table that loops", INDIRECT, .desc = {{TAB, 48, TABLE, 0}},
+	 .table = {{HDR, 16, NEXT | OUT, 1}, {DAT, 512, NEXT | IN, 0}}},
 	{"a table without RAM", INDIRECT, .desc = {{BEYOND, 32, TABLE, 0}}},
-	{"a table whose next is outside it", INDIRECT, .desc = {{TAB, 32, TABLE, 0}}, .table = {{HDR, 16, NEXT | OUT, 2}, {STA, 1, IN, 0}}},
+	{"a table whose next is outside it", INDIRECT, .desc = {{TAB, 32, TABLE, 0}},
+	 .table = {{HDR, 16, NEXT | OUT, 2}, {STA, 1, IN, 0}}},
 };
 
 static uint64_t address(uint64_t a)
@@ -101,7 +111,8 @@ static bool works(struct vdev *d)
 	*h = (struct virtio_blk_outhdr){.type = VIRTIO_BLK_T_IN};
 	hdr_in[0][0] = 0xff;
 	memset(pool, 0, 4096);
-	return vq_call(&d->q[0], s, 1, 2) == 4097 && !hdr_in[0][0] && pattern_check(pool, 4096, 0, 0) == 4096;
+	return vq_call(&d->q[0], s, 1, 2) == 4097 && !hdr_in[0][0] &&
+	       pattern_check(pool, 4096, 0, 0) == 4096;
 }
 
 /* By hand: what vq_add() and vq_kick() would never do. */

@@ -30,7 +30,8 @@ void rng_test(struct vdev *d)
 	ok(n && n <= ASKED, "rng: %u bytes come", n);
 	/* One in 256 repeats by chance. */
 	ok(repeats(a, n) < n / 32, "rng: they are not all equal");
-	ok(a[ASKED] == MARK && (n == ASKED || a[n] == MARK), "rng: and nothing behind them was written");
+	ok(a[ASKED] == MARK && (n == ASKED || a[n] == MARK),
+	   "rng: and nothing behind them was written");
 	n = vq_call(&d->q[0], s + 1, 0, 1);
 	ok(n && memcmp(a, b, MIN(n, 16u)), "rng: other ones come the next time");
 	for (int i = 0; i < 200; i++)

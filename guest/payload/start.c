@@ -9,16 +9,16 @@
 #include "start.h"
 #include "payload.h"
 
-#define PVH_MAGIC	  0x336ec578u
-#define PVH_CMDLINE	  24
-#define BOOT_CMDLINE	  0x228 /* boot_params.hdr.cmd_line_ptr */
-#define BOOT_EXT_CMDLINE  0xc8
-#define KVM_CPUID	  0x40000000u
-#define KVM_SIGNATURE	  0x4b4d564bu /* "KVMK", the first word of four */
-#define KVM_CLOCKSOURCE2  3
+#define PVH_MAGIC               0x336ec578u
+#define PVH_CMDLINE             24
+#define BOOT_CMDLINE            0x228 /* boot_params.hdr.cmd_line_ptr */
+#define BOOT_EXT_CMDLINE        0xc8
+#define KVM_CPUID               0x40000000u
+#define KVM_SIGNATURE           0x4b4d564bu /* "KVMK", the first word of four */
+#define KVM_CLOCKSOURCE2        3
 #define MSR_KVM_SYSTEM_TIME_NEW 0x4b564d01u
-#define VECTORS		  32
-#define GATE		  0x8e00u /* present, interrupt gate */
+#define VECTORS                 32
+#define GATE                    0x8e00u /* present, interrupt gate */
 
 #define EARLY __attribute__((section(".data")))
 
@@ -43,8 +43,8 @@ static uint64_t cmdline_address(uint64_t pvh, uint64_t boot_params)
 	if (pvh && load32(pvh) == PVH_MAGIC)
 		return load32(pvh + PVH_CMDLINE) | load32(pvh + PVH_CMDLINE + 4) << 32;
 	if (boot_params)
-		return load32(boot_params + BOOT_CMDLINE) |
-		       load32(boot_params + BOOT_EXT_CMDLINE) << 32;
+		return load32(boot_params + BOOT_CMDLINE) | load32(boot_params + BOOT_EXT_CMDLINE)
+								    << 32;
 	return 0;
 }
 
@@ -69,7 +69,8 @@ void start_ring0(uint64_t pvh, uint64_t boot_params)
 	for (uint64_t i = 0; i < VECTORS; i++) {
 		uint64_t a = (uint64_t)traps + 16 * i;
 
-		idt[i][0] = (a & 0xffff) | 0x10u << 16 | (uint64_t)GATE << 32 | (a >> 16 & 0xffff) << 48;
+		idt[i][0] = (a & 0xffff) | 0x10u << 16 | (uint64_t)GATE << 32 |
+			    (a >> 16 & 0xffff) << 48;
 	}
 	for (size_t i = 0; line && i + 1 < sizeof(cmdline) && line[i]; i++)
 		cmdline[i] = line[i];
@@ -86,8 +87,8 @@ void start_ring3(void)
 void start_trap(const uint64_t *frame, uint64_t cr2)
 {
 	if (!start_quiet)
-		print("\nBail out! exception %lu error=%lx rip=%lx cs=%lx rsp=%lx cr2=%lx\n", frame[0], frame[1],
-		      frame[2], frame[3], frame[5], cr2);
+		print("\nBail out! exception %lu error=%lx rip=%lx cs=%lx rsp=%lx cr2=%lx\n",
+		      frame[0], frame[1], frame[2], frame[3], frame[5], cr2);
 }
 
 /* ---- what the compiler calls by itself ---- */

@@ -4,7 +4,7 @@
  */
 #include "bench.h"
 
-#define STEPS	64u
+#define STEPS   64u
 #define OCTAVES 59u
 
 static uint32_t histogram[STEPS * OCTAVES];
@@ -64,8 +64,8 @@ void stat_print(const char *dev, const struct job *j, const struct tally *t)
 	uint64_t us = MAX(t->cycles * 1000 / clock_tsc_khz, 1ul), n = MAX(count, 1ul);
 	uint64_t mb = t->bytes * 100 / us;
 
-	print("RESULT dev=%s op=%s bs=%u qd=%u n=%lu ms=%lu iops=%lu mb_s=%lu.%02lu", dev, j->op, j->bs, j->qd, count,
-	      us / 1000, count * 1000000 / us, mb / 100, mb % 100);
+	print("RESULT dev=%s op=%s bs=%u qd=%u n=%lu ms=%lu iops=%lu mb_s=%lu.%02lu", dev, j->op,
+	      j->bs, j->qd, count, us / 1000, count * 1000000 / us, mb / 100, mb % 100);
 	print_us("mean_us", sum / n);
 	print_us("p50_us", quantile(500));
 	print_us("p99_us", quantile(990));

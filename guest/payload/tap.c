@@ -6,7 +6,8 @@
 
 static unsigned tests;
 
-static void __attribute__((format(printf, 4, 0))) result(bool good, const char *file, int line, const char *fmt, va_list ap)
+static void __attribute__((format(printf, 4, 0)))
+result(bool good, const char *file, int line, const char *fmt, va_list ap)
 {
 	print("%s %u - ", good ? "ok" : "not ok", ++tests);
 	print_args(fmt, ap);
@@ -33,7 +34,8 @@ bool tap_is(uint64_t got, uint64_t want, const char *file, int line, const char 
 	result(got == want, file, line, fmt, ap);
 	va_end(ap);
 	if (got != want)
-		print("#   got %ld (0x%lx), want %ld (0x%lx)\n", (int64_t)got, got, (int64_t)want, want);
+		print("#   got %ld (0x%lx), want %ld (0x%lx)\n", (int64_t)got, got, (int64_t)want,
+		      want);
 	return got == want;
 }
 

@@ -21,7 +21,8 @@ static unsigned memory_used;
 
 uint8_t virtio_status(const struct vdev *d)
 {
-	return d->pci ? mmio_read8(COMMON(d, device_status)) : (uint8_t)mmio_read32(d->base + VIRTIO_MMIO_STATUS);
+	return d->pci ? mmio_read8(COMMON(d, device_status))
+		      : (uint8_t)mmio_read32(d->base + VIRTIO_MMIO_STATUS);
 }
 
 void virtio_set_status(struct vdev *d, uint8_t v)
@@ -106,7 +107,8 @@ void virtio_select(struct vdev *d, uint16_t queue)
 
 uint32_t virtio_queue_size(const struct vdev *d)
 {
-	return d->pci ? mmio_read16(COMMON(d, queue_size)) : mmio_read32(d->base + VIRTIO_MMIO_QUEUE_NUM_MAX);
+	return d->pci ? mmio_read16(COMMON(d, queue_size))
+		      : mmio_read32(d->base + VIRTIO_MMIO_QUEUE_NUM_MAX);
 }
 
 void virtio_set_queue_size(struct vdev *d, uint16_t n)
@@ -119,7 +121,8 @@ void virtio_set_queue_size(struct vdev *d, uint16_t n)
 
 bool virtio_queue_enabled(const struct vdev *d)
 {
-	return d->pci ? mmio_read16(COMMON(d, queue_enable)) : mmio_read32(d->base + VIRTIO_MMIO_QUEUE_READY);
+	return d->pci ? mmio_read16(COMMON(d, queue_enable))
+		      : mmio_read32(d->base + VIRTIO_MMIO_QUEUE_READY);
 }
 
 static void write64(uint64_t a, uint64_t v)

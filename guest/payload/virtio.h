@@ -17,14 +17,14 @@
 #include <linux/virtio_mmio.h>
 #include <linux/virtio_ring.h>
 
-#define QUEUE_MAX  256
+#define QUEUE_MAX   256
 #define VDEV_QUEUES 2
-#define SLOT_MAX   64
-#define SLOT_BYTES (128u << 10)
-#define POOL_BYTES ((size_t)SLOT_MAX * SLOT_BYTES)
-#define HDR_BYTES  512
+#define SLOT_MAX    64
+#define SLOT_BYTES  (128u << 10)
+#define POOL_BYTES  ((size_t)SLOT_MAX * SLOT_BYTES)
+#define HDR_BYTES   512
 
-extern uint8_t pool[POOL_BYTES];	  /* requests' data */
+extern uint8_t pool[POOL_BYTES];             /* requests' data */
 extern uint8_t hdr_out[SLOT_MAX][HDR_BYTES]; /* and their headers */
 extern uint8_t hdr_in[SLOT_MAX][HDR_BYTES];
 
@@ -48,11 +48,11 @@ struct vq {
 struct vdev {
 	uint16_t type; /* VIRTIO_ID_* */
 	bool pci;
-	uint32_t bdf;			      /* pci */
+	uint32_t bdf;                         /* pci */
 	uint64_t common, notify, config, isr; /* pci; config also mmio */
-	uint64_t base;			      /* mmio: the window */
+	uint64_t base;                        /* mmio: the window */
 	uint32_t notify_mult;
-	uint32_t gsi;	   /* mmio */
+	uint32_t gsi;      /* mmio */
 	uint64_t features; /* negotiated */
 	struct vq q[VDEV_QUEUES];
 };
@@ -108,8 +108,9 @@ void virtio_queue_up(struct vdev *, uint16_t index);
 uint64_t virtio_ring_features(void);
 bool virtio_has(const struct vdev *, unsigned bit);
 
-#define STATUS_FEATURES_OK (VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER | VIRTIO_CONFIG_S_FEATURES_OK)
-#define STATUS_DRIVER_OK   (STATUS_FEATURES_OK | VIRTIO_CONFIG_S_DRIVER_OK)
+#define STATUS_FEATURES_OK \
+	(VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER | VIRTIO_CONFIG_S_FEATURES_OK)
+#define STATUS_DRIVER_OK (STATUS_FEATURES_OK | VIRTIO_CONFIG_S_DRIVER_OK)
 
 /* ---- vq.c ---- */
 

@@ -7,7 +7,7 @@
 #include "virtio.h"
 
 #define DEVICES_MAX 8
-#define MAGIC	    0x74726976u /* "virt" */
+#define MAGIC       0x74726976u /* "virt" */
 
 static struct vdev devices[DEVICES_MAX];
 static unsigned ndevices;
@@ -31,7 +31,8 @@ static void add_window(uint64_t base, uint32_t gsi)
 {
 	struct vdev *d = virtio_found_next();
 
-	if (!d || base >> 32 || mmio_read32(base) != MAGIC || mmio_read32(base + VIRTIO_MMIO_VERSION) != 2)
+	if (!d || base >> 32 || mmio_read32(base) != MAGIC ||
+	    mmio_read32(base + VIRTIO_MMIO_VERSION) != 2)
 		return;
 	*d = (struct vdev){.base = base,
 			   .gsi = gsi,

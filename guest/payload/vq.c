@@ -9,7 +9,7 @@
 #include "virtio.h"
 
 #define ANSWER_MS 20000
-#define GAP	  0xee
+#define GAP       0xee
 
 uint8_t pool[POOL_BYTES] POOL;
 uint8_t hdr_out[SLOT_MAX][HDR_BYTES] POOL, hdr_in[SLOT_MAX][HDR_BYTES] POOL;
@@ -45,8 +45,9 @@ void vq_add(struct vq *q, uint32_t slot, const struct seg *s, uint32_t nout, uin
 	for (uint32_t i = 0; i < n; i++)
 		t[i] = (struct vring_desc){.addr = (uint64_t)s[i].p,
 					   .len = s[i].len,
-					   .flags = (uint16_t)((i >= nout ? VRING_DESC_F_WRITE : 0) |
-							       (i + 1 < n ? VRING_DESC_F_NEXT : 0)),
+					   .flags =
+						   (uint16_t)((i >= nout ? VRING_DESC_F_WRITE : 0) |
+							      (i + 1 < n ? VRING_DESC_F_NEXT : 0)),
 					   .next = (uint16_t)(first + i + 1)};
 	if (indirect)
 		q->desc[head] = (struct vring_desc){.addr = (uint64_t)t,
@@ -84,7 +85,8 @@ void vq_want_interrupt(struct vq *q, bool on)
 {
 	if (virtio_has(q->dev, VIRTIO_RING_F_EVENT_IDX))
 		/* Half the index space away is never reached, as long as it is moved along. */
-		store16(&q->avail->ring[q->size], on ? q->used_next : (uint16_t)(q->used_next - 0x8000));
+		store16(&q->avail->ring[q->size],
+			on ? q->used_next : (uint16_t)(q->used_next - 0x8000));
 	else
 		store16(&q->avail->flags, on ? 0 : VRING_AVAIL_F_NO_INTERRUPT);
 }
@@ -113,8 +115,10 @@ uint32_t vq_wait(struct vq *q, uint32_t *len)
 	while ((slot = vq_poll(q, len)) < 0) {
 		cpu_pause();
 		if (clock_passed(t0, ANSWER_MS))
-			give_up("virtio type %u: no answer on queue %u (avail %u, used %u, status %x)", q->dev->type,
-				q->index, q->avail_next, q->used_next, virtio_status(q->dev));
+			give_up("virtio type %u: no answer on queue %u (avail %u, used %u, status "
+				"%x)",
+				q->dev->type, q->index, q->avail_next, q->used_next,
+				virtio_status(q->dev));
 	}
 	return (uint32_t)slot;
 }
@@ -146,7 +150,8 @@ uint32_t seg_scatter(struct seg *s, uint8_t *p, uint32_t len, uint32_t max)
 	uint32_t n = 0;
 
 	for (; len; n++) {
-		uint32_t part = n + 1 == max ? len : 1 + random_below(len), gap = 1 + random_below(15);
+		uint32_t part = n + 1 == max ? len : 1 + random_below(len),
+			 gap = 1 + random_below(15);
 
 		s[n] = (struct seg){p, part};
 		memset(p + part, GAP, gap);

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * fuse_dir.c - directories: opening, listing, and listing with attributes.
+ *
+ * Offsets are the share's cookies, passed through: the guest keeps what it likes of a reply and
+ * goes on anywhere (hard case D16). Room is checked before an entry is looked up, so that no lookup
+ * is counted that the guest never sees (D9). Calls: share.h, fuse_node.c, fuse_name.c. Protocol:
+ * linux/fuse.h, OPENDIR, READDIR, READDIRPLUS.
+ */
+#include "fuse_int.h"
+#include <fcntl.h>
+
+struct listing {
+	struct fuse_call *c;
+	struct cursor out; /* what the guest asked for and has room for */
+	bool plus;
+	bool some, full;
+};
+
+int fuse_dir_open(struct fuse_call *c)
+{
+	struct share_file *file = NULL;
+	struct fuse_open_out o = {0};
+	int r = share_open_inode(c->inode, O_RDONLY | O_DIRECTORY, &file);
+
+	if (!r)
+		r = fuse_handle_new(c->f, file, &o.fh);
+	if (r)
+		return r;
+	if (c->f->cfg.cache == FUSE_CACHE_ALWAYS)
+		o.open_flags = FOPEN_KEEP_CACHE | FOPEN_CACHE_DIR;
+	cursor_put(&c->out, &o, sizeof(o));
+	return 0;
+}
+
+/* ---- entries ---- */
+
+static size_t dirent_size(const struct share_dirent *d)
+{
+	return FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + d->len);
+}
+
+static void dirent_put(struct listing *l, const struct share_dirent *d)
+{
+	static const char zeros[sizeof(uint64_t)];
+	const struct fuse_dirent de = {
+		.ino = d->ino, .off = d->next, .namelen = (uint32_t)d->len, .type = d->type};
+
+	cursor_put(&l->out, &de, FUSE_NAME_OFFSET);
+	cursor_put(&l->out, d->name, d->len);
+	cursor_put(&l->out, zeros, dirent_size(d) - FUSE_NAME_OFFSET - d->len);
+	l->some = true;
+}
+
+/* Gone since it was listed: false. Anything else that fails is listed without attributes (D19). */
+static bool plus_entry(struct listing *l, const struct share_dirent *d, struct fuse_entry_out *e)
+{
+	struct share_inode *inode = NULL;
+	struct name name;
+	struct statx st;
+	int r;
+
+	*e = (struct fuse_entry_out){0};
+	if (name_check(&name, d->name, d->len))
+		return true; /* "." and ".." are not looked up and not counted (D20) */
+	r = share_lookup(l->c->inode, &name, &inode, &st);
+	if (r)
+		return r != -ENOENT;
+	if (fuse_entry_fill(l->c->f, inode, &st, e))
+		*e = (struct fuse_entry_out){0};
+	return true;
+}
+
+static bool list_entry(void *ctx, const struct share_dirent *d)
+{
+	struct listing *l = ctx;
+	size_t size = dirent_size(d);
+	struct fuse_entry_out e;
+
+	if (l->plus)
+		size += sizeof(e);
+	if (size > l->out.left) {
+		l->full = true;
+		return false;
+	}
+	if (l->plus) {
+		if (!plus_entry(l, d, &e))
+			return true;
+		cursor_put(&l->out, &e, sizeof(e));
+	}
+	dirent_put(l, d);
+	return true;
+}
+
+static int list(struct fuse_call *c, bool plus)
+{
+	struct listing l = {.c = c, .plus = plus};
+	struct cursor rest = c->out;
+	struct fuse_handle *h;
+	struct fuse_read_in in;
+	size_t room;
+	int r;
+
+	cursor_get(&c->in, &in, sizeof(in));
+	h = fuse_handle_find(c, in.fh);
+	if (!h)
+		return -EBADF;
+	room = MIN((size_t)in.size, c->out.left);
+	l.out = cursor_split(&rest, room);
+	r = share_readdir(h->file, in.offset, list_entry, &l);
+	if (r)
+		return r;
+	/* An empty reply says that the directory ends here. */
+	if (l.full && !l.some)
+		return -EINVAL;
+	cursor_skip(&c->out, room - l.out.left);
+	return 0;
+}
+
+int fuse_dir_read(struct fuse_call *c)
+{
+	return list(c, false);
+}
+
+int fuse_dir_read_plus(struct fuse_call *c)
+{
+	return list(c, true);
+}
