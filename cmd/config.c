@@ -167,7 +167,7 @@ int config_add_flag(struct config *c, const struct device_type *type, const char
 	auto_free bool *seen = calloc(type->opts.n + 1, sizeof(*seen));
 	char err[OPT_ERR_MAX];
 	unsigned before = c->ndev;
-	void *cfg;
+	void *cfg = NULL;
 	int r = seen ? config_add_device(c, type, &cfg) : -ENOMEM;
 
 	if (r)

@@ -6,7 +6,7 @@
  * (boot-source, machine-config) are structs here; every other one belongs to a row of the device registry and is
  * filled through its option table, from the file and from --FLAG key=value,... alike. Unknown keys, missing ones and bad
  * values are refused with the path to the key, the line and column, and what would be accepted. // and block comments are
- * allowed; null and [] mean absent.
+ * allowed; null means absent, [] that there are none.
  */
 #ifndef CMD_CONFIG_H
 #define CMD_CONFIG_H

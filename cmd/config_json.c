@@ -353,7 +353,7 @@ int config_load(struct config *c, const char *path)
 	size_t len = 0;
 	int r = read_file(path, &text, &len);
 
-	if (!r)
+	if (text)
 		r = read_text(&rd, text, len);
 	if (r == -ENOMEM)
 		log_err("%s: %s", path, strerror(ENOMEM));

@@ -165,7 +165,8 @@ static void walk_element(struct walk *w, unsigned i)
 {
 	char element[16];
 
-	path_add(w, element, (size_t)snprintf(element, sizeof(element), "[%u]", i));
+	snprintf(element, sizeof(element), "[%u]", i);
+	path_add(w, element, strlen(element));
 	note(w, w->p);
 }
 

@@ -397,6 +397,7 @@ static const struct opt blk_opts[] = {
 	{.key = "partuuid",
 	 .kind = OPT_STR,
 	 AT(partuuid),
+	 .min = 1,
 	 .max = 64,
 	 .help = "of the root partition, with is_root_device: root=PARTUUID=..."},
 	{.key = "cache_type",

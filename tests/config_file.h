@@ -68,7 +68,7 @@ struct loaded {
 	char said[2048];
 };
 
-static void load_path(struct loaded *l, const char *path)
+__attribute__((unused)) static void load_path(struct loaded *l, const char *path)
 {
 	struct capture cap;
 
@@ -84,7 +84,7 @@ __attribute__((unused)) static void load(struct loaded *l, const char *text)
 	load_path(l, NAME);
 }
 
-static void unload(struct loaded *l)
+__attribute__((unused)) static void unload(struct loaded *l)
 {
 	config_fini(&l->c);
 }
