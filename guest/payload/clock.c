@@ -3,6 +3,7 @@
  * clock.c - how fast the time stamp counter runs, from kvmclock.
  *
  * KVM fills the structure whose address ring 0 gave it: ns = (ticks << shift) * mul >> 32.
+ * Spec: Linux Documentation/virt/kvm/x86/msr.rst.
  */
 #include "payload.h"
 #include "start.h"
@@ -25,4 +26,9 @@ void clock_init(void)
 bool clock_passed(uint64_t since_tsc, uint64_t ms)
 {
 	return cpu_tsc() - since_tsc > clock_tsc_khz * ms;
+}
+
+uint64_t clock_us_since_start(void)
+{
+	return (cpu_tsc() - start_tsc) * 1000 / clock_tsc_khz;
 }

@@ -48,6 +48,7 @@ void give_up(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)
 /* From kvmclock, unless the command line has tsc_khz=. */
 void clock_init(void);
 extern uint64_t clock_tsc_khz;
+uint64_t clock_us_since_start(void);
 bool clock_passed(uint64_t since_tsc, uint64_t ms);
 
 /* ---- tap.c: test lines ---- */

@@ -10,8 +10,7 @@
 #include "virtio.h"
 
 #define BREAK_MS 5000
-#define BEYOND \
-	0xbff00000ull /* the last megabyte below the PCI window: no RAM in a machine of less than 3 GiB */
+#define BEYOND   0xfe000000ull /* below the IOAPIC: no machine has RAM there */
 #define INDIRECT (1ull << VIRTIO_RING_F_INDIRECT_DESC)
 #define OUT      0
 #define IN       VRING_DESC_F_WRITE

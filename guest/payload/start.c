@@ -26,6 +26,8 @@ char cmdline[CMDLINE_MAX] EARLY = "";
 struct start_pvclock start_pvclock EARLY __attribute__((aligned(64))) = {.version = 1};
 bool start_quiet EARLY = false;
 
+uint64_t start_tsc EARLY = 0;
+
 extern uint64_t idt[VECTORS][2];
 extern const uint8_t traps[];
 extern uint8_t bss_start[], bss_end[];
@@ -66,6 +68,7 @@ void start_ring0(uint64_t pvh, uint64_t boot_params)
 {
 	const char *line = (const char *)cmdline_address(pvh, boot_params);
 
+	start_tsc = cpu_tsc();
 	for (uint64_t i = 0; i < VECTORS; i++) {
 		uint64_t a = (uint64_t)traps + 16 * i;
 

@@ -17,6 +17,8 @@ struct start_pvclock {
 	uint8_t flags, pad2[2];
 };
 extern struct start_pvclock start_pvclock;
+/* Of the first instruction in C. */
+extern uint64_t start_tsc;
 /* The next exception is meant: no line about it. */
 extern bool start_quiet;
 
