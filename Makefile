@@ -54,7 +54,7 @@ $(UNIT:%=$(O)/tests/%): $(O)/tests/%: $(O)/tests/%.o $(O)/tests/fakeguest.o $(O)
 
 # Boots Debian's kernel with a host directory and a disk inside.
 try: deps
-	$(Q)$(MAKE) --no-print-directory wherry
+	$(Q)$(MAKE) -j$(shell nproc) --no-print-directory wherry
 	$(Q)tests/try.sh
 
 # Every level there is; closes with "N passed, N failed, N skipped".

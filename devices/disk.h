@@ -13,7 +13,8 @@
 
 struct disk {
 	struct io_file file;
-	uint64_t size; /* bytes; a multiple of 512, the rest of the file is not shown (logged once) */
+	uint64_t
+		size; /* bytes; a multiple of 512, the rest of the file is not shown (logged once) */
 	bool readonly;
 	bool is_blockdev;
 	uint32_t block_size; /* logical block size: 512 for files */
@@ -24,8 +25,10 @@ int disk_open(struct disk *, const char *name, const char *path, bool readonly) 
 void disk_close(struct disk *);
 
 /* As loop_readv/loop_writev/loop_fsync; the caller has checked off and length against size. */
-int disk_readv(struct disk *, struct iothread *, struct io_op *, struct iovec *, unsigned n, uint64_t off) must_check;
-int disk_writev(struct disk *, struct iothread *, struct io_op *, struct iovec *, unsigned n, uint64_t off) must_check;
+int disk_readv(struct disk *, struct iothread *, struct io_op *, struct iovec *, unsigned n,
+	       uint64_t off) must_check;
+int disk_writev(struct disk *, struct iothread *, struct io_op *, struct iovec *, unsigned n,
+		uint64_t off) must_check;
 int disk_flush(struct disk *, struct iothread *, struct io_op *) must_check;
 
 #endif
