@@ -21,7 +21,7 @@ OBJ	:= $(SRC:%.c=$(O)/%.o)
 LIBOBJ	:= $(filter-out $(O)/cmd/main.o,$(OBJ))
 UNIT	:= $(patsubst tests/%.c,%,$(wildcard tests/t_*.c))
 FUZZ	:= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-SHELL_FILES := $(wildcard tests/*.sh tests/lab/* tests/guest/* guest/init .ci/run)
+C_FILES := $(wildcard */*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch] guest/payload/*.[ch])
 Q	:= $(if $(V),,@)
 SHELL	:= /bin/bash
 
@@ -75,14 +75,19 @@ check-san:
 	$(Q)WHERRY_SECCOMP=off tests/run.sh $(UNIT:%=build/asan/tests/%) $(TSAN_UNIT:%=build/tsan/tests/%)
 # Threads meet in these; the others have one.
 TSAN_UNIT := t_bus t_log t_loop t_virtio t_blk t_serial t_irq t_vm t_vcpu t_share
+check-cli: wherry payload
+	$(Q)tests/run.sh tests/check-cli.sh
 check-kvm: wherry payload
 	$(Q)tests/run.sh tests/check-kvm.sh
 check-guest: wherry
 	$(Q)tests/run.sh tests/check-guest.sh
 payload:
 	$(Q)$(MAKE) --no-print-directory -C guest/payload O=$(abspath build/payload)
+# Figures are ratios within one run; see the head of each script.
 bench: wherry payload
 	$(Q)tests/bench.sh
+bench-lab: wherry
+	$(Q)tests/bench-lab.sh
 
 fuzz: $(FUZZ:%=build/fuzz/%)
 	$(Q)tests/fuzz.sh $^
@@ -96,9 +101,9 @@ build/fuzz/%: tests/fuzz/%.c tests/fakeguest.c $(wildcard vmm/*.[ch] devices/*.[
 layers:
 	$(Q)tests/layers.sh
 format:
-	$(Q)clang-format -i $(wildcard */*.[ch] tests/fuzz/*.[ch] guest/payload/*.[ch])
+	$(Q)clang-format -i $(C_FILES)
 format-check:
-	$(Q)clang-format --dry-run -Werror $(wildcard */*.[ch] tests/fuzz/*.[ch] guest/payload/*.[ch])
+	$(Q)clang-format --dry-run -Werror $(C_FILES)
 tidy:
 	$(Q)printf '%s\n' $(SRC) | xargs -P $(shell nproc) -I{} clang-tidy --quiet --warnings-as-errors='*' \
 		--checks='$(TIDY)' {} -- -std=gnu17 -D_GNU_SOURCE -I$(O) 2>&1 | grep -v 'warnings\? generated' >&2; \
@@ -122,7 +127,7 @@ clean:
 distclean:
 	rm -rf build wherry
 
-.PHONY: try check deps unit-programs check-unit check-san check-kvm check-guest payload bench fuzz layers format \
+.PHONY: try check deps unit-programs check-unit check-san check-cli check-kvm check-guest payload bench bench-lab fuzz layers format \
 	format-check tidy both-compilers clean distclean
 .SECONDARY:
 -include $(OBJ:.o=.d) $(UNIT:%=$(O)/tests/%.d) $(O)/tests/fakeguest.d

@@ -33,6 +33,7 @@ make $jobs --no-print-directory O=build/release unit-programs >build/log/unit-bu
 level check-unit
 make $jobs --no-print-directory O=build/asan SAN=address,undefined unit-programs >build/log/asan-build.log 2>&1 || cat build/log/asan-build.log
 level check-san
+level check-cli
 level check-kvm
 one fuzz make $jobs fuzz
 one tidy make tidy

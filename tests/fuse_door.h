@@ -106,6 +106,7 @@ __attribute__((unused)) static void host_clear(int dir)
 			continue;
 		if (!unlinkat(dir, e->d_name, 0))
 			continue;
+		need(!fchmodat(dir, e->d_name, 0700, 0));
 		sub = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		need(sub >= 0);
 		host_clear(sub);
@@ -432,6 +433,20 @@ __attribute__((unused)) static int ask_attr(uint64_t node, struct fuse_attr *att
 	if (r == sizeof(o))
 		*attr = o.attr;
 	return MIN(r, 0);
+}
+
+static void slow_it(void *arg)
+{
+	struct fuse_handle *h = map_get(&door.fuse->handles, arg);
+
+	need(h);
+	h->file->io.no_nowait_read = h->file->io.no_nowait_write = true;
+}
+
+/* From here on reads and writes through the handle are never settled at once. */
+__attribute__((unused)) static void make_slow(uint64_t fh)
+{
+	loop_call(door.io, slow_it, &fh);
 }
 
 /* ---- what the server holds ---- */

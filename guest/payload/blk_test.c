@@ -4,7 +4,8 @@
  *
  * The image follows the pattern with seed 0. The tests write between AREA and AREA + AREA_LEN only and leave
  * SEED_LEFT there, which the host looks at afterwards. Each form of the ring (indirect or not, EVENT_IDX or not) does
- * the random I/O. Hard cases: A10 (any layout), A11 (used length), F1, F2 (range), F6 (status), F7 (id), F9 (read-only).
+ * the random I/O. Hard cases: A10 (any layout), A11 (used length), F1 and F2 (range), F6 (status), F7 (id), F9
+ * (read-only).
  * Spec: virtio 1.2, 5.2.6.
  */
 #include "pattern.h"

@@ -2,11 +2,11 @@
 /*
  * fs_test.c - what a share must do, from the guest's side; every byte that is read is checked.
  *
- * The host provides from-host.dat (pattern, seed 0) and outside, a symbolic link to a directory that is not shared. The
- * tests work in the directory guest and leave in it, for the host to look at: kept.dat (KEPT_LEN bytes, KEPT_SEED), hard
- * (another name of it), soft (a symbolic link to it), moved.dat (MOVED_LEN bytes, MOVED_SEED) and the empty directory
- * dir. Hard cases: A10, A11 (layout and length of replies), A18 (reset ends the session), D22 (names), D29 (unlinked
- * but open). Spec: linux/fuse.h.
+ * The host provides from-host.dat (pattern, seed 0) and outside, a symbolic link to a directory that is not shared.
+ * The tests work in the directory guest and leave in it, for the host to look at: kept.dat (KEPT_LEN bytes,
+ * KEPT_SEED), hard (another name of it), soft (a symbolic link to it), moved.dat (MOVED_LEN bytes, MOVED_SEED) and the
+ * empty directory dir. Hard cases: A10, A11 (layout and length of replies), A18 (reset ends the session), D22 (names),
+ * D29 (unlinked but open). Spec: linux/fuse.h.
  */
 #include "fs.h"
 #include "pattern.h"

@@ -60,8 +60,6 @@ bool tap_is(uint64_t got, uint64_t want, const char *file, int line, const char 
 #define ok(good, ...) tap_ok(good, __FILE__, __LINE__, __VA_ARGS__)
 #define is(got, want, ...) \
 	tap_is((uint64_t)(got), (uint64_t)(want), __FILE__, __LINE__, __VA_ARGS__)
-/* A test that has no meaning here, and why. */
-void tap_skip(const char *what, const char *why);
 /* The plan, if there was any test. */
 void tap_end(void);
 

@@ -73,7 +73,7 @@ static void test_pci(void)
 	uint32_t absent = 31u << 3;
 
 	if (!pci_is_there()) {
-		tap_skip("platform: PCI", "this machine has none");
+		is(port_in32(0xcf8), ~0u, "platform: without PCI its ports are empty");
 		return;
 	}
 	ok(pci_read(0, PCI_VENDOR_ID, 4) != ~0u, "platform: there is a host bridge");

@@ -2,8 +2,9 @@
 /*
  * register_test.c - a disk's registers with values a good driver never writes, on either transport.
  *
- * Hard cases: A17 (power-on values), A20 (status machine, writes after DRIVER_OK), A21 (feature words), A28 and B13
- * (configuration space), B1 (queue numbers), B11 and B12 (PCI configuration). Spec: virtio 1.2, 2.1, 2.2, 2.5, 4.1, 4.2.
+ * Hard cases: A17 (power-on values), A20 (status machine, writes after DRIVER_OK), A21 (feature words), A28 and
+ * B13 (configuration space), B1 (queue numbers), B11 and B12 (PCI configuration).
+ * Spec: virtio 1.2, 2.1, 2.2, 2.5, 4.1, 4.2.
  */
 #include "pattern.h"
 #include "virtio.h"

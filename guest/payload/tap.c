@@ -39,11 +39,6 @@ bool tap_is(uint64_t got, uint64_t want, const char *file, int line, const char 
 	return got == want;
 }
 
-void tap_skip(const char *what, const char *why)
-{
-	print("ok %u - # skip %s: %s\n", ++tests, what, why);
-}
-
 void tap_end(void)
 {
 	if (tests)
