@@ -74,7 +74,7 @@ check-san:
 	$(Q)$(MAKE) --no-print-directory O=build/tsan SAN=thread $(TSAN_UNIT:%=build/tsan/tests/%)
 	$(Q)WHERRY_SECCOMP=off tests/run.sh $(UNIT:%=build/asan/tests/%) $(TSAN_UNIT:%=build/tsan/tests/%)
 # Threads meet in these; the others have one.
-TSAN_UNIT := t_bus t_log t_loop t_virtio t_blk t_serial t_irq t_vm t_vcpu t_share
+TSAN_UNIT := t_bus t_log t_loop t_virtio t_blk t_serial t_irq t_vm t_vcpu t_share t_virtio_fs t_fuse
 check-cli: wherry payload
 	$(Q)tests/run.sh tests/check-cli.sh
 check-kvm: wherry payload

@@ -15,6 +15,8 @@ struct listing {
 	struct cursor out; /* what the guest asked for and has room for */
 	bool plus;
 	bool some, full;
+	struct cursor at; /* of the last one given, if there is some */
+	struct fuse_dirent last;
 };
 
 int fuse_dir_open(struct fuse_call *c)
@@ -43,13 +45,28 @@ static size_t dirent_size(const struct share_dirent *d)
 static void dirent_put(struct listing *l, const struct share_dirent *d)
 {
 	static const char zeros[sizeof(uint64_t)];
-	const struct fuse_dirent de = {
-		.ino = d->ino, .off = d->next, .namelen = (uint32_t)d->len, .type = d->type};
 
-	cursor_put(&l->out, &de, FUSE_NAME_OFFSET);
+	l->some = true;
+	l->at = l->out;
+	l->last = (struct fuse_dirent){
+		.ino = d->ino, .off = d->next, .namelen = (uint32_t)d->len, .type = d->type};
+	cursor_put(&l->out, &l->last, FUSE_NAME_OFFSET);
 	cursor_put(&l->out, d->name, d->len);
 	cursor_put(&l->out, zeros, dirent_size(d) - FUSE_NAME_OFFSET - d->len);
-	l->some = true;
+}
+
+/*
+ * The guest goes on behind an entry that is left out, not at its cookie: some file systems start
+ * over at that of an entry that is gone.
+ */
+static void dirent_skip(struct listing *l, const struct share_dirent *d)
+{
+	struct cursor at = l->at;
+
+	if (!l->some)
+		return;
+	l->last.off = d->next;
+	cursor_put(&at, &l->last, FUSE_NAME_OFFSET);
 }
 
 /* Gone since it was listed: false. Anything else that fails is listed without attributes (D19). */
@@ -83,11 +100,12 @@ static bool list_entry(void *ctx, const struct share_dirent *d)
 		l->full = true;
 		return false;
 	}
-	if (l->plus) {
-		if (!plus_entry(l, d, &e))
-			return true;
-		cursor_put(&l->out, &e, sizeof(e));
+	if (l->plus && !plus_entry(l, d, &e)) {
+		dirent_skip(l, d);
+		return true;
 	}
+	if (l->plus)
+		cursor_put(&l->out, &e, sizeof(e));
 	dirent_put(l, d);
 	return true;
 }
