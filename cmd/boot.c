@@ -53,6 +53,7 @@ static int run(const struct config *c, unsigned timeout_s)
 	term_raw();
 	if (!machine_start(m)) {
 		machine_wait(m, timeout_s, &end);
+		machine_die_on_signal(term_die);
 		status = -1;
 	}
 	machine_destroy(m); /* drains the console first */

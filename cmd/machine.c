@@ -48,20 +48,37 @@ static void raise_limits(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* From here on these signals are read by machine_wait(), whatever thread they were sent to. */
-static int block_signals(struct machine *m)
+static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+static sigset_t end_signal_set(void)
 {
 	sigset_t set;
 
 	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGQUIT);
+	for (unsigned i = 0; i < ARRAY_LEN(end_signals); i++)
+		sigaddset(&set, end_signals[i]);
+	return set;
+}
+
+/* From here on these signals are read by machine_wait(), whatever thread they were sent to. */
+static int block_signals(struct machine *m)
+{
+	sigset_t set = end_signal_set();
+
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		return -errno;
 	m->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return m->signal_fd < 0 ? -errno : 0;
+}
+
+void machine_die_on_signal(void (*handler)(int))
+{
+	struct sigaction once = {.sa_handler = handler, .sa_flags = (int)SA_RESETHAND};
+	sigset_t set = end_signal_set();
+
+	for (unsigned i = 0; i < ARRAY_LEN(end_signals); i++)
+		sigaction(end_signals[i], &once, NULL);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
 static int open_image(const char *path, const char *what)
@@ -246,7 +263,7 @@ static const struct syscall_rule main_rules[] = {
 	RULE(tgkill, "kicking vCPUs out of the guest"),
 	RULE(fstat, "stdio at exit"),
 	RULE(newfstatat, "stdio at exit"),
-	RULE(rt_sigaction, "joining threads"),
+	RULE(rt_sigaction, "a second request to end is taken at its word"),
 	RULE(wait4, "none is left, but exit handlers may ask"),
 	IOCTL(0x5401 /* TCGETS */, "the terminal, given back as it was"),
 	IOCTL(0x5402 /* TCSETS */, "the terminal, given back as it was"),
@@ -308,7 +325,6 @@ void machine_wait(struct machine *m, unsigned timeout_s, struct machine_end *end
 		if (p[2].revents)
 			vm_set_end(m->vm, VM_TIMEOUT, NULL);
 	}
-	vcpus_stop(m->vcpus);
 	end->why = vm_get_end(m->vm);
 	snprintf(end->detail, sizeof(end->detail), "%s", m->vm->end_detail);
 }

@@ -25,9 +25,11 @@ struct machine_end {
 };
 /*
  * Waits until the machine ends, SIGINT/SIGTERM/SIGHUP/SIGQUIT arrives (they are blocked and read here), or timeout_s
- * seconds are over (0: no limit). The vCPUs are stopped when it returns.
+ * seconds are over (0: no limit). What runs is stopped by machine_destroy().
  */
 void machine_wait(struct machine *, unsigned timeout_s, struct machine_end *);
+/* From now on those signals call handler: a tear-down that takes too long can be cut short by asking again. */
+void machine_die_on_signal(void (*handler)(int));
 /* Stops what runs and frees everything; a half-made machine is fine. */
 void machine_destroy(struct machine *);
 

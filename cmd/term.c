@@ -24,11 +24,10 @@ void term_restore(void)
 	log_set_raw_terminal(false);
 }
 
-/* Crashes of our own: the terminal first, then the death that the signal means. */
-static void on_fatal(int sig)
+/* Installed with SA_RESETHAND: no thread's filter lets a handler be changed, and the next one is the last. */
+void term_die(int sig)
 {
 	term_restore();
-	signal(sig, SIG_DFL);
 	raise(sig);
 }
 
@@ -45,7 +44,10 @@ void term_raw(void)
 		return;
 	sandbox_on_violation(term_restore);
 	for (unsigned i = 0; i < ARRAY_LEN(fatal); i++)
-		signal(fatal[i], on_fatal);
+		sigaction(
+			fatal[i],
+			&(struct sigaction){.sa_handler = term_die, .sa_flags = (int)SA_RESETHAND},
+			NULL);
 	is_raw = 1;
 	log_set_raw_terminal(true);
 	tcsetattr(STDIN_FILENO, TCSANOW, &raw);

@@ -12,5 +12,7 @@
 void term_raw(void);
 /* Async-signal-safe; may be called at any time, any number of times. */
 void term_restore(void);
+/* A signal handler, for SA_RESETHAND: gives the terminal back and dies of the signal. */
+void term_die(int sig);
 
 #endif
