@@ -25,8 +25,10 @@ C_FILES := $(wildcard */*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch] guest/payloa
 Q	:= $(if $(V),,@)
 SHELL	:= /bin/bash
 
-wherry: $(O)/wherry
-	$(Q)cp -f $< $@
+# Compared, not dated: a release build after a debug build is older and still the one that was asked for.
+wherry: $(O)/wherry force
+	$(Q)cmp -s $< $@ || cp -f $< $@
+force:
 
 $(O)/wherry: $(OBJ)
 	@echo "  LD    $@"
@@ -127,7 +129,6 @@ clean:
 distclean:
 	rm -rf build wherry
 
-.PHONY: try check deps unit-programs check-unit check-san check-cli check-kvm check-guest payload bench bench-lab fuzz layers format \
+.PHONY: try check deps unit-programs check-unit check-san check-cli check-kvm check-guest payload bench bench-lab fuzz layers format force \
 	format-check tidy both-compilers clean distclean
-.SECONDARY:
 -include $(OBJ:.o=.d) $(UNIT:%=$(O)/tests/%.d) $(O)/tests/fakeguest.d
