@@ -55,7 +55,8 @@ $(UNIT:%=$(O)/tests/%): $(O)/tests/%: $(O)/tests/%.o $(O)/tests/fakeguest.o $(O)
 # ---- the two commands of the README -------------------------------------------------------------
 
 # Boots Debian's kernel with a host directory and a disk inside.
-try: deps
+try:
+	$(Q)tests/deps.sh try
 	$(Q)$(MAKE) -j$(shell nproc) --no-print-directory wherry
 	$(Q)tests/try.sh
 
