@@ -55,8 +55,13 @@ static sigset_t end_signal_set(void)
 	sigset_t set;
 
 	sigemptyset(&set);
-	for (unsigned i = 0; i < ARRAY_LEN(end_signals); i++)
-		sigaddset(&set, end_signals[i]);
+	for (unsigned i = 0; i < ARRAY_LEN(end_signals); i++) {
+		struct sigaction old;
+
+		/* What nohup and the like have us ignore stays ignored. */
+		if (!sigaction(end_signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
+			sigaddset(&set, end_signals[i]);
+	}
 	return set;
 }
 
@@ -68,7 +73,10 @@ static int block_signals(struct machine *m)
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		return -errno;
 	m->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return m->signal_fd < 0 ? -errno : 0;
+	if (m->signal_fd >= 0)
+		return 0;
+	log_err("signals: %m (raise ulimit -n)");
+	return -errno;
 }
 
 void machine_die_on_signal(void (*handler)(int))
@@ -77,16 +85,18 @@ void machine_die_on_signal(void (*handler)(int))
 	sigset_t set = end_signal_set();
 
 	for (unsigned i = 0; i < ARRAY_LEN(end_signals); i++)
-		sigaction(end_signals[i], &once, NULL);
+		if (sigismember(&set, end_signals[i]))
+			sigaction(end_signals[i], &once, NULL);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
 static int open_image(const char *path, const char *what)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* Not held up by a fifo without a writer; boot_load() then refuses it. */
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
 	if (fd < 0) {
-		log_err("%s %s: %m", what, path);
+		log_err("%s %s: %m: name a file that this user may read", what, path);
 		return -errno;
 	}
 	return fd;
@@ -260,7 +270,7 @@ static const struct syscall_rule main_rules[] = {
 	RULE(ppoll, "waiting, on systems without poll"),
 	RULE(timerfd_create, "the time limit"),
 	RULE(timerfd_settime, "the time limit"),
-	RULE(tgkill, "kicking vCPUs out of the guest"),
+	RULE(setitimer, "a bound on the tear-down"),
 	RULE(fstat, "stdio at exit"),
 	RULE(newfstatat, "stdio at exit"),
 	RULE(rt_sigaction, "a second request to end is taken at its word"),

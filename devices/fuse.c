@@ -269,6 +269,9 @@ int fuse_serve(struct fuse *f, struct fuse_req *req)
 	cursor_get(&c.in, &req->in, sizeof(req->in));
 	if (c.in.err || req->in.len < sizeof(req->in) || req->in.len - sizeof(req->in) > c.in.left)
 		return -EPROTO;
+	/* Overlapping buffers can make gigabytes of a few descriptors; no honest message is longer than this. */
+	if (req->in.len > f->max_io + PAGE)
+		return -EPROTO;
 	/* What is behind the message in the buffer is not part of it. */
 	c.in.left = req->in.len - sizeof(req->in);
 	c.cred = (struct cred){.uid = req->in.uid, .gid = req->in.gid};

@@ -198,6 +198,9 @@ static size_t rx_room(struct serial *s)
 	/* One is kept back: a Ctrl-A that was held comes with the byte after it. */
 	if (s->rx_n + 1 < rx_limit(s))
 		room = rx_limit(s) - s->rx_n - 1;
+	/* The escape must be seen whatever the guest leaves unread or loops back: what has no room is dropped. */
+	if (!room && s->rx_terminal)
+		room = 1;
 	s->rx_parked = !room;
 	pthread_mutex_unlock(&s->lock);
 	return room;

@@ -12,6 +12,7 @@
  */
 #include "share_int.h"
 #include "../vmm/log.h"
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -138,6 +139,34 @@ static int openable(mode_t type, int flags)
 	}
 }
 
+static bool is_door_fs(int fd)
+{
+	static const unsigned doors[] = {PROC_SUPER_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC};
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return true;
+	for (unsigned i = 0; i < ARRAY_LEN(doors); i++)
+		if ((unsigned)fs.f_type == doors[i])
+			return true;
+	return false;
+}
+
+/*
+ * Some kernel file systems have doors where others have files: /proc/self/mem is our own memory, kmsg and trace_pipe
+ * never end, core_pattern runs programs. A share of / has them below it; they may be listed, not opened. The share's
+ * own file system was asked at the start.
+ */
+static bool is_door(const struct share_inode *inode, int fd)
+{
+	const struct share_inode *root = inode->share->root;
+
+	if (inode->type != S_IFREG ||
+	    (inode->key.mnt == root->key.mnt && inode->key.dev == root->key.dev))
+		return false;
+	return is_door_fs(fd);
+}
+
 /*
  * The type was asked of the very inode that is opened here, so there is no moment at which it could
  * become another.
@@ -151,6 +180,8 @@ int share_path_reopen(struct share_inode *inode, int flags, int *fd)
 	path_fd = share_inode_fd(inode);
 	if (path_fd < 0)
 		return path_fd;
+	if (is_door(inode, path_fd))
+		return -EACCES;
 	return open_again(inode->share, path_fd, flags | O_NOCTTY, fd);
 }
 
@@ -188,6 +219,8 @@ static int root_try(struct share *s, int fd)
 	auto_fd searchable = -1;
 	int err = open_again(s, fd, O_RDONLY | O_DIRECTORY, &readable);
 
+	if (!err && is_door_fs(fd))
+		err = -EOPNOTSUPP; /* procfs, debugfs, tracefs: see is_door() */
 	if (err)
 		return err;
 	searchable = openat2_beneath(fd, ".", O_PATH | O_CLOEXEC, 0);

@@ -79,9 +79,10 @@ static int queues_start(struct virtio_dev *dev)
 		struct virtq *vq = &dev->vq[i];
 		int r;
 
-		if (!vq->ready)
+		/* The doorbell of all is the first one's, whether that queue is used or not. */
+		if (!vq->ready && !(dev->shared_kick && i == 0))
 			continue;
-		r = virtq_start(vq, dev->vm->mem, event_idx, indirect);
+		r = vq->ready ? virtq_start(vq, dev->vm->mem, event_idx, indirect) : 0;
 		if (!r)
 			r = loop_watch(dev->io, &vq->watch);
 		if (r)
@@ -261,10 +262,13 @@ static void stop(struct virtio_dev *dev)
 		stop_on_loop(dev);
 		return;
 	}
+	/* A ring that what it reads keeps filling (or another vCPU) would never let the iothread get to the call. */
+	__atomic_store_n(&dev->halting, true, __ATOMIC_RELAXED);
 	loop_call(dev->io, stop_on_loop, dev);
 	/* vCPU threads are kicked by signals. */
 	while (sem_wait(&dev->drained) && errno == EINTR)
 		;
+	__atomic_store_n(&dev->halting, false, __ATOMIC_RELAXED);
 }
 
 static void queues_destroy(struct virtio_dev *dev)

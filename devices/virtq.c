@@ -361,7 +361,7 @@ int virtq_pop(struct virtq *vq, struct chain **c)
 
 	if (vq->broken)
 		return -EPROTO;
-	if (!vq->running)
+	if (!vq->running || __atomic_load_n(&vq->dev->halting, __ATOMIC_RELAXED))
 		return 0;
 	if (vq->avail_next == vq->avail_seen)
 		r = look(vq);

@@ -4,10 +4,11 @@
  *
  * A line is put together on the stack and leaves in one write(2), so that it is whole whatever
  * other threads print, and so that it works in a thread whose filter allows little more than write.
- * The level and the terminal's mode are the only state; both are single words, read and set without
- * a lock. Any thread. Calls: libc only.
+ * Level, terminal mode and patience are the only state: single words, read and set without a lock. A full or
+ * closed standard error loses the line: there is nowhere to say so. Any thread. Calls: libc only.
  */
 #include "log.h"
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
@@ -17,6 +18,7 @@
 
 static enum log_level max_level = LOG_WARN;
 static bool raw_terminal;
+static int patience_ms = 1000;
 
 void log_set_level(enum log_level level)
 {
@@ -26,6 +28,22 @@ void log_set_level(enum log_level level)
 void log_set_raw_terminal(bool raw)
 {
 	__atomic_store_n(&raw_terminal, raw, __ATOMIC_RELAXED);
+}
+
+void log_set_patience(int ms)
+{
+	__atomic_store_n(&patience_ms, ms, __ATOMIC_RELAXED);
+}
+
+/* Not again after EINTR: a vCPU that is kicked while it writes has to go. */
+static void emit(const char *line, size_t len)
+{
+	struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+	int ms = __atomic_load_n(&patience_ms, __ATOMIC_RELAXED);
+	struct timespec wait = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+	if (ppoll(&p, 1, &wait, NULL) == 1)
+		(void)!write(STDERR_FILENO, line, len);
 }
 
 static bool level_shown(enum log_level level)
@@ -65,9 +83,7 @@ void log_at(enum log_level level, const char *fmt, ...)
 	if (__atomic_load_n(&raw_terminal, __ATOMIC_RELAXED))
 		line[len++] = '\r';
 	line[len++] = '\n';
-	/* A full or closed standard error loses the line: there is nowhere to say so. */
-	while (write(STDERR_FILENO, line, len) < 0 && errno == EINTR)
-		;
+	emit(line, len);
 	errno = saved;
 }
 

@@ -18,6 +18,12 @@ void log_set_level(enum log_level level);
 /* The terminal is in raw mode: end lines with CR LF. */
 void log_set_raw_terminal(bool raw);
 
+/*
+ * How long a line waits for the reader of standard error (a full pipe, a stopped terminal) before it is lost. 0 while a
+ * guest runs: what it can provoke must not hold the thread that says so. The start value is a second.
+ */
+void log_set_patience(int ms);
+
 void log_at(enum log_level level, const char *fmt, ...) printf_like(2, 3);
 #define log_err(...)   log_at(LOG_ERR, __VA_ARGS__)
 #define log_warn(...)  log_at(LOG_WARN, __VA_ARGS__)

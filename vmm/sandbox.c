@@ -42,6 +42,7 @@ static const struct syscall_rule common_rules[] = {
 	{.nr = SYS_readv, .why = "files that are open, into several buffers"},
 	{.nr = SYS_write, .why = "files that are open, eventfds (interrupts), log lines"},
 	{.nr = SYS_writev, .why = "files that are open; libc's last words in abort()"},
+	{.nr = SYS_ppoll, .why = "whether standard error takes a log line"},
 	{.nr = SYS_close, .why = "what is no longer needed"},
 
 	{.nr = SYS_brk, .why = "malloc"},
@@ -74,7 +75,6 @@ static const struct syscall_rule common_rules[] = {
 	{.nr = SYS_rt_sigreturn, .why = "the end of every signal handler"},
 	{.nr = SYS_gettid, .why = "abort()"},
 	{.nr = SYS_getpid, .why = "abort(), pthread_kill()"},
-	{.nr = SYS_tgkill, .why = "abort(), and pthread_kill() to make a vCPU leave the guest"},
 	{.nr = SYS_exit, .why = "the end of a thread"},
 	{.nr = SYS_exit_group, .why = "the end of the process, by a violation too"},
 
@@ -238,6 +238,10 @@ static int build_filter(scmp_filter_ctx ctx, const struct syscalls *const *sets,
 	/* A binary tree, because calls with an argument to compare are judged anew each time. */
 	if (!r)
 		r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+	/* abort(), and pthread_kill() to make a vCPU leave the guest: threads of this process, nobody else's. */
+	if (!r)
+		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SYS_tgkill, 1,
+				     SCMP_A0(SCMP_CMP_MASKED_EQ, INT_ARG, (scmp_datum_t)getpid()));
 	if (!r)
 		r = add_rules(ctx, &common);
 	for (unsigned i = 0; !r && i < nsets; i++)

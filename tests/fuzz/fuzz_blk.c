@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * fuzz_blk.c - virtio-blk requests of any shape, on a real ring, judged against a model of the disk.
+ *
+ * An input is a row of requests: how the readable and the writable stream are cut into descriptors (some of no length,
+ * one table or the ring), the header, the data. What the device does is compared with what 5.2.6 says: the status, used.len, the
+ * bytes that were written and those that must not have been touched, and at the end the whole image. A
+ * request that moves nothing is one too.
+ */
+#include "../../devices/table.h"
+#include "../../devices/virtio_blk.h"
+#include "../../vmm/log.h"
+#include "../fakeguest.h"
+#include "../tap.h"
+#include <fcntl.h>
+#include <linux/virtio_blk.h>
+
+#define SECTORS  32u
+#define DISK_LEN (SECTORS * 512u)
+#define CANARY   0xa7
+#define MAX_BUF  8192u
+#define RING     32u
+/* Guest-physical, above what fakeguest hands out. */
+#define READABLE 0x200000u
+#define WRITABLE 0x210000u
+#define TABLE    0x220000u
+#define CUTS     6u
+
+struct input {
+	const uint8_t *p;
+	size_t left;
+};
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static char path[2][32] = {"/tmp/fuzz_blk.XXXXXX", "/tmp/fuzz_blk.XXXXXX"};
+static int file[2];
+static struct fakeguest *machine[2][2]; /* writable or not; flush negotiated or not */
+static uint8_t model[DISK_LEN];
+
+static void must(bool cond)
+{
+	if (!cond)
+		abort();
+}
+
+static uint64_t take(struct input *in, unsigned n)
+{
+	uint64_t v = 0;
+
+	n = (unsigned)MIN((size_t)n, in->left);
+	memcpy(&v, in->p, n);
+	in->p += n;
+	in->left -= n;
+	return v;
+}
+
+static struct fakeguest *machine_create(unsigned ro, unsigned flush)
+{
+	struct blk_config cfg = {.drive_id = (char[]){"fuzz"},
+				 .path_on_host = path[flush],
+				 .is_read_only = ro,
+				 .cache_type = BLK_CACHE_WRITEBACK};
+	struct fakeguest *fg = fg_create(MIB(4));
+	struct device *d;
+
+	must(!blk_device.create(fg->vm, &cfg, 0, &d));
+	fg_attach(fg, container_of(d, struct virtio_dev, base));
+	return fg;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	setenv("WHERRY_SECCOMP", "off", 1);
+	log_set_level(LOG_ERR);
+	for (unsigned i = 0; i < 2; i++) {
+		file[i] = mkstemp(path[i]);
+		must(file[i] >= 0 && !ftruncate(file[i], DISK_LEN));
+	}
+	return 0;
+}
+
+/* ---- a request ---- */
+
+struct request {
+	struct virtio_blk_outhdr hdr;
+	uint8_t rd[MAX_BUF]; /* header and data, as the device sees them */
+	uint32_t rd_len, wr_len;
+	uint64_t wr_gpa;
+};
+
+/* One stream as up to CUTS descriptors, some of which may be empty. */
+static unsigned cut(struct input *in, uint64_t gpa, uint32_t len, uint16_t flags,
+		    struct vring_desc *d)
+{
+	unsigned n = 0;
+
+	while (len || !n) {
+		uint32_t piece = n + 1 < CUTS ? (uint32_t)take(in, 2) % (len + 1) : len;
+
+		if (!in->left)
+			piece = len;
+		d[n++] = (struct vring_desc){htole64(gpa), htole32(piece), flags, 0};
+		gpa += piece;
+		len -= piece;
+	}
+	return n;
+}
+
+/* The heads go round the ring; a table lies behind the buffers. */
+static void chain_put(struct fg_queue *q, const struct vring_desc *d, unsigned n, bool table)
+{
+	static uint16_t at;
+	uint16_t head = at;
+
+	if (table)
+		fg_desc(q, head, TABLE, 16 * n, VRING_DESC_F_INDIRECT, 0);
+	for (unsigned i = 0; i < n; i++) {
+		uint16_t next = table ? (uint16_t)(i + 1) : (uint16_t)((at + 1) % RING);
+		uint16_t flags = (uint16_t)(d[i].flags | (i + 1 < n ? VRING_DESC_F_NEXT : 0));
+
+		if (table)
+			((struct vring_desc *)fg_ptr(q->fg, TABLE, 16 * n))[i] =
+				(struct vring_desc){d[i].addr, d[i].len, flags, next};
+		else
+			fg_desc(q, at, d[i].addr, d[i].len, flags, next);
+		at = (uint16_t)((at + (table ? 0 : 1)) % RING);
+	}
+	if (table)
+		at = (uint16_t)((at + 1) % RING);
+	fg_avail_push(q, head);
+	fg_kick(q);
+}
+
+static void publish(struct fakeguest *fg, struct input *in, struct request *r, bool table)
+{
+	struct vring_desc d[2 * CUTS];
+	uint8_t how = (uint8_t)take(in, 1);
+	unsigned n;
+
+	r->hdr = (struct virtio_blk_outhdr){
+		.type = htole32(how & 0x80 ? (uint32_t)take(in, 4) : how % 10u),
+		.sector = htole64(how & 0x40 ? take(in, 8) : take(in, 1) % (SECTORS + 2))};
+	r->rd_len = (uint32_t)take(in, 1) % 9 * 512 + 16;
+	r->wr_len = (uint32_t)take(in, 1) % 8 * 512 + 1;
+	if (how & 0x20) {
+		r->rd_len += (uint32_t)take(in, 1);
+		r->rd_len -= MIN(r->rd_len, (uint32_t)take(in, 1));
+		r->wr_len += (uint32_t)take(in, 1);
+	}
+	memset(r->rd, (int)take(in, 1), sizeof(r->rd));
+	memcpy(r->rd, &r->hdr, sizeof(r->hdr));
+	memcpy(fg_ptr(fg, READABLE, MAX_BUF), r->rd, MAX_BUF);
+	memset(fg_ptr(fg, WRITABLE, MAX_BUF), CANARY, MAX_BUF);
+	n = cut(in, READABLE, r->rd_len, 0, d);
+	n += cut(in, WRITABLE, r->wr_len, VRING_DESC_F_WRITE, d + n);
+	r->wr_gpa = WRITABLE;
+	chain_put(&fg->q[0], d, n, table && how & 0x10);
+}
+
+/* What 5.2.6 wants: the status; *len bytes of data are given back at the front. */
+static uint8_t expected(struct request *r, bool ro, bool flush, const uint8_t **data, uint32_t *len)
+{
+	uint32_t type = le32toh(r->hdr.type);
+	uint64_t sector = le64toh(r->hdr.sector), n;
+
+	*len = 0;
+	if (r->rd_len < sizeof(r->hdr))
+		return VIRTIO_BLK_S_IOERR;
+	switch (type) {
+	case VIRTIO_BLK_T_IN:
+		n = r->wr_len - 1;
+		if (n % 512 || sector > SECTORS || n > (SECTORS - sector) * 512)
+			return VIRTIO_BLK_S_IOERR;
+		*data = model + sector * 512;
+		*len = (uint32_t)n;
+		return VIRTIO_BLK_S_OK;
+	case VIRTIO_BLK_T_OUT:
+		n = r->rd_len - sizeof(r->hdr);
+		if (ro || n % 512 || sector > SECTORS || n > (SECTORS - sector) * 512)
+			return VIRTIO_BLK_S_IOERR;
+		memcpy(model + sector * 512, r->rd + sizeof(r->hdr), n);
+		return VIRTIO_BLK_S_OK;
+	case VIRTIO_BLK_T_GET_ID: {
+		static const uint8_t id[VIRTIO_BLK_ID_BYTES] = "fuzz";
+
+		*data = id;
+		*len = MIN(r->wr_len - 1, VIRTIO_BLK_ID_BYTES);
+		return VIRTIO_BLK_S_OK;
+	}
+	case VIRTIO_BLK_T_FLUSH:
+		(void)flush;
+		return ro ? VIRTIO_BLK_S_UNSUPP : VIRTIO_BLK_S_OK;
+	default:
+		return VIRTIO_BLK_S_UNSUPP;
+	}
+}
+
+static void judge(struct fakeguest *fg, struct request *r, uint32_t used, bool ro, bool flush)
+{
+	const uint8_t *p = fg_ptr(fg, r->wr_gpa, r->wr_len), *data = NULL;
+	uint32_t len;
+	uint8_t status = expected(r, ro, flush, &data, &len);
+
+	must(p[r->wr_len - 1] == status);
+	must(used == len + 1);
+	must(!len || !memcmp(p, data, len));
+	/* What was not given back is as the driver left it. */
+	for (uint32_t i = len; i + 1 < r->wr_len; i++)
+		must(p[i] == CANARY);
+}
+
+/* One at a time: the model knows no order but this one. */
+static void one(struct fakeguest *fg, struct input *in, bool ro, bool flush, bool table)
+{
+	static struct request r;
+	uint32_t used = 0;
+
+	publish(fg, in, &r, table);
+	must(fg_used(&fg->q[0], &used) >= 0);
+	judge(fg, &r, used, ro, flush);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = {data, size};
+	uint8_t how = (uint8_t)take(&in, 1);
+	const bool ro = how & 1, flush = how & 2;
+	struct fakeguest **fg = &machine[ro][flush];
+	uint8_t image[DISK_LEN];
+
+	for (unsigned i = 0; i < DISK_LEN; i++)
+		model[i] = (uint8_t)(i * 31 + (i >> 9));
+	must(pwrite(file[flush], model, DISK_LEN, 0) == DISK_LEN);
+	*fg = machine_create(ro, flush);
+	fg_start(*fg,
+		 (flush ? 1ull << VIRTIO_BLK_F_FLUSH : 0) |
+			 (how & 4 ? 1ull << VIRTIO_RING_F_INDIRECT_DESC : 0) |
+			 (how & 8 ? 1ull << VIRTIO_RING_F_EVENT_IDX : 0),
+		 32);
+	while (in.left)
+		one(*fg, &in, ro, flush, how & 4);
+	fg_destroy(*fg);
+	must(pread(file[flush], image, DISK_LEN, 0) == DISK_LEN);
+	must(!memcmp(image, model, DISK_LEN));
+	if (tap_failed)
+		abort();
+	return 0;
+}
