@@ -4,7 +4,6 @@
  */
 #include "flags.h"
 #include "verbs.h"
-#include "../vmm/log.h"
 
 int verb_check(int argc, char **argv)
 {
@@ -17,10 +16,6 @@ int verb_check(int argc, char **argv)
 	if (!flags_parse(&f, &c, argc, argv, false)) {
 		config_print(&c, stdout);
 		status = 0;
-		if (fflush(stdout)) {
-			log_err("standard output: %m");
-			status = EXIT_NO_START;
-		}
 	}
 	config_fini(&c);
 	return status;

@@ -5,10 +5,12 @@
  * Reading and printing JSON is config_json.c. Everything a key means stands in an option table: here for boot-source
  * and machine-config, beside each device for the rest.
  */
+#include "cmdline.h"
 #include "config.h"
 #include "config_int.h"
 #include "../devices/table.h"
 #include "../devices/virtio_blk.h"
+#include "../vmm/arch.h"
 #include "../vmm/log.h"
 #include <linux/limits.h>
 
@@ -36,6 +38,11 @@ static const struct opt boot_opts[] = {
 	 .max = 4000,
 	 .help = "kernel command line, in place of the default one"},
 };
+
+static bool check_cpu_mask(const void *text, char err[OPT_ERR_MAX])
+{
+	return arch_cpu_mask_check(text, err, OPT_ERR_MAX);
+}
 
 #define M(member) offsetof(struct machine_config, member)
 static const struct opt machine_opts[] = {
@@ -69,6 +76,7 @@ static const struct opt machine_opts[] = {
 	 .kind = OPT_STR,
 	 .offset = M(cpu_mask),
 	 .max = 1000,
+	 .check = check_cpu_mask,
 	 .help = "CPU features hidden from the guest, as in /proc/cpuinfo, with commas"},
 	{.key = "smt", .kind = OPT_IGNORE, .help = "accepted; each vCPU is a core"},
 	{.key = "track_dirty_pages",
@@ -126,6 +134,16 @@ void config_fini(struct config *c)
 	*c = (struct config){0};
 }
 
+/* Platform devices are in every machine, whether the file names them or not. */
+static unsigned nvirtio(const struct config *c)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->ndev; i++)
+		n += c->dev[i].type->class == DEVICE_VIRTIO;
+	return n;
+}
+
 int config_add_device(struct config *c, const struct device_type *type, void **cfg)
 {
 	struct config_device *bigger;
@@ -137,7 +155,7 @@ int config_add_device(struct config *c, const struct device_type *type, void **c
 			*cfg = c->dev[i].cfg;
 			return 0;
 		}
-	if (c->ndev == CONFIG_MAX_DEVICES)
+	if (type->class == DEVICE_VIRTIO && nvirtio(c) == CONFIG_MAX_DEVICES)
 		return -ENOSPC;
 	bigger = realloc(c->dev, (c->ndev + 1) * sizeof(*bigger));
 	if (!bigger)
@@ -158,7 +176,7 @@ int config_add_device(struct config *c, const struct device_type *type, void **c
 
 static int flag_fault(const struct device_type *type, const char *text, int r, const char *what)
 {
-	log_err("--%s %s: %s", type->flag, text, what);
+	log_err("--%s " CONFIG_FLAG_SHOWN ": %s", type->flag, text, what);
 	return r;
 }
 
@@ -260,15 +278,34 @@ static int root_first(struct config *c)
 	return 0;
 }
 
-int config_check(struct config *c)
+static int check_machine(const struct config *c)
 {
 	if (!c->boot.kernel_image_path) {
 		log_err("boot-source.kernel_image_path is missing: name the kernel to boot");
 		return -EINVAL;
 	}
-	for (unsigned i = 0; i < c->ndev; i++) {
-		int r = check_id(c, i);
+	if (c->machine.huge_pages == PAGES_2M && c->machine.mem_size_mib % 2) {
+		log_err("machine-config.mem_size_mib: %u: must be even with huge_pages 2M",
+			c->machine.mem_size_mib);
+		return -EINVAL;
+	}
+	if (cmdline_transport(c) == TRANSPORT_MMIO && nvirtio(c) > IRQ_FREE_PINS) {
+		log_err("machine-config.transport: mmio has %d interrupt pins, one for each of %u "
+			"devices: configure fewer, or use transport pci",
+			IRQ_FREE_PINS, nvirtio(c));
+		return -EINVAL;
+	}
+	return 0;
+}
 
+int config_check(struct config *c)
+{
+	int r = check_machine(c);
+
+	if (r)
+		return r;
+	for (unsigned i = 0; i < c->ndev; i++) {
+		r = check_id(c, i);
 		if (r)
 			return r;
 	}

@@ -40,6 +40,7 @@ struct config {
 	unsigned ndev;
 };
 
+/* Those that take a slot; platform devices (serial, rtc, ...) do not. */
 #define CONFIG_MAX_DEVICES 30
 
 /* Every default. -ENOMEM. */
@@ -51,7 +52,8 @@ int config_load(struct config *, const char *path) must_check;
 /* Adds (or, for a section that is one object, changes) a device from a flag's text. Same errors; flag is for messages. */
 int config_add_flag(struct config *, const struct device_type *, const char *text) must_check;
 /*
- * What only the whole can tell: required keys, ids used twice, two root drives. Puts the root drive first, so that it
+ * What only the whole can tell: required keys, ids used twice, two root drives, RAM that huge pages cannot make up, more
+ * devices than the transport has interrupts for. Puts the root drive first, so that it
  * is /dev/vda whatever the order in the file. 0 or -EINVAL (logged).
  */
 int config_check(struct config *) must_check;

@@ -21,7 +21,9 @@ static inline void *config_fixed_of(const struct config *c, unsigned i)
 	return (char *)c + config_fixed[i].offset;
 }
 
-#define CONFIG_TOO_MANY "one device too many: a machine has at most 30"
+/* Messages show no more of a flag's text: reason and remedy come after it. */
+#define CONFIG_FLAG_SHOWN "%.300s"
+#define CONFIG_TOO_MANY   "one device too many: a machine has at most 30"
 _Static_assert(CONFIG_MAX_DEVICES == 30, "CONFIG_TOO_MANY says so");
 
 /*

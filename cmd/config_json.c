@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #define FILE_MAX MIB(1)
+#define UTF8_BOM "\xef\xbb\xbf" /* some editors begin files with it */
 #define PATH_LEN 512
 #define LIST_MAX 600 /* a sentence with all keys of a table */
 /* A value as JSON: no table lets in longer strings, and a control character takes six bytes. */
@@ -296,6 +297,10 @@ static int read_text(struct reader *rd, char *text, size_t len)
 	size_t off;
 	int r;
 
+	if (len >= strlen(UTF8_BOM) && !memcmp(text, UTF8_BOM, strlen(UTF8_BOM))) {
+		text += strlen(UTF8_BOM); /* columns count from after it, as in editors */
+		len -= strlen(UTF8_BOM);
+	}
 	if (nul)
 		return syntax_fault(rd, text, (size_t)(nul - text), "a NUL byte");
 	if (!json_blank_comments(text, len, &off))
@@ -310,6 +315,16 @@ static int read_text(struct reader *rd, char *text, size_t len)
 	return r;
 }
 
+/* With errno. */
+static int unreadable(const char *path)
+{
+	const char *remedy = errno == EACCES ? "let this user read it"
+					     : "name a JSON file, or use flags: --help lists them";
+
+	log_err("%s (%s): %m", path, log_remedy(errno, remedy));
+	return -errno;
+}
+
 static int read_file(const char *path, char **text, size_t *len)
 {
 	auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -318,10 +333,8 @@ static int read_file(const char *path, char **text, size_t *len)
 	size_t n = 0;
 	ssize_t r;
 
-	if (fd < 0 || fstat(fd, &st)) {
-		log_err("%s: %m", path);
-		return -errno;
-	}
+	if (fd < 0 || fstat(fd, &st))
+		return unreadable(path);
 	if (S_ISDIR(st.st_mode)) {
 		log_err("%s: is a directory: name a JSON file", path);
 		return -EISDIR;
@@ -330,10 +343,8 @@ static int read_file(const char *path, char **text, size_t *len)
 	if (!buf)
 		return -ENOMEM;
 	while (n <= FILE_MAX && (r = read(fd, buf + n, FILE_MAX + 1 - n)) != 0) {
-		if (r < 0) {
-			log_err("%s: %m", path);
-			return -errno;
-		}
+		if (r < 0)
+			return unreadable(path);
 		n += (size_t)r;
 	}
 	if (n > FILE_MAX) {

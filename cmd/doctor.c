@@ -6,6 +6,7 @@
  */
 #include "kvm_probe.h"
 #include "verbs.h"
+#include "../devices/share.h"
 #include "../vmm/log.h"
 #include "../vmm/loop.h"
 #include "../vmm/vm.h"
@@ -59,17 +60,23 @@ static void engine_line(void)
 		printf("io_uring   no (%m): devices use epoll and threads, which is slower\n");
 }
 
-static void file_line(const char *name, const char *path, const char *good, const char *remedy)
+static void pages_line(void)
 {
 	char buf[128] = "";
-	auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
+	auto_fd fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
 
 	buf[strcspn(buf, "\n")] = 0;
-	if (n > 0 && strstr(buf, good))
-		printf("%-10s %s\n", name, buf);
+	if (n <= 0)
+		printf("huge pages none: this kernel has them not, guest RAM is in small pages, "
+		       "which is slower\n");
+	else if (strstr(buf, "[never]"))
+		printf("huge pages %s: guest RAM is in small pages, which is slower: write madvise "
+		       "to\n"
+		       "           /sys/kernel/mm/transparent_hugepage/enabled\n",
+		       buf);
 	else
-		printf("%-10s %s: %s\n", name, n > 0 ? buf : "unknown", remedy);
+		printf("huge pages %s\n", buf);
 }
 
 static void limit_line(void)
@@ -78,9 +85,22 @@ static void limit_line(void)
 
 	if (getrlimit(RLIMIT_NOFILE, &r))
 		return;
-	printf("files      at most %llu open (hard limit): that many objects of a share can be in "
-	       "use\n",
+	printf("files      at most %llu open (hard limit): by default a share may use half of "
+	       "them\n",
 	       (unsigned long long)r.rlim_max);
+}
+
+/* What owner auto would come to. Tried: root in a container may lack the capabilities, or the ids. */
+static void user_line(void)
+{
+	if (share_owner_passes())
+		printf("user       shares pass owners through\n");
+	else if (geteuid())
+		printf("user       not root: shares are squashed to this user\n");
+	else
+		printf("user       root, but without CAP_SETUID, CAP_SETGID and CAP_CHOWN or with "
+		       "one id only:\n"
+		       "           shares are squashed to this user\n");
 }
 
 int verb_doctor(int argc, char **argv)
@@ -99,10 +119,8 @@ int verb_doctor(int argc, char **argv)
 		return status[p.kind];
 	kvm_line(&p);
 	engine_line();
-	file_line("huge pages", "/sys/kernel/mm/transparent_hugepage/enabled", "[",
-		  "guest RAM is in small pages: slower");
+	pages_line();
 	limit_line();
-	printf("user       %s\n", geteuid() ? "not root: shares are squashed to this user"
-					    : "root: shares pass owners through");
+	user_line();
 	return status[p.kind];
 }

@@ -50,7 +50,8 @@ static int set_fixed(struct config *c, unsigned i, const char *text)
 	if (seen)
 		r = opt_parse_list(t, config_fixed_of(c, i), text, seen, err);
 	if (r)
-		log_err("--%s %s: %s", config_fixed[i].key, text, seen ? err : strerror(-r));
+		log_err("--%s " CONFIG_FLAG_SHOWN ": %s", config_fixed[i].key, text,
+			seen ? err : strerror(-r));
 	return r;
 }
 
@@ -67,7 +68,8 @@ static int set_timeout(struct flags *f, const char *text)
 	unsigned long v = strtoul(text, &end, 10);
 
 	if (*text < '0' || *text > '9' || *end || v < 1 || v > 31536000) {
-		log_err("-t %s: must be a number of seconds, 1 to 31536000", text);
+		log_err("-t " CONFIG_FLAG_SHOWN ": must be a number of seconds, 1 to 31536000",
+			text);
 		return -EINVAL;
 	}
 	f->timeout_s = (unsigned)v;
@@ -84,7 +86,7 @@ static int find_file(struct flags *f, int argc, char **argv, bool with_timeout)
 		enum arg kind = arg_kind(argv[i], with_timeout);
 
 		if (kind == ARG_UNKNOWN) {
-			log_err("%s: no such flag; --help lists them", argv[i]);
+			log_err(CONFIG_FLAG_SHOWN ": no such flag; --help lists them", argv[i]);
 			return -EINVAL;
 		}
 		if (kind == ARG_FILE && f->file) {

@@ -62,6 +62,8 @@ static const char *make(struct probe *p)
 {
 	struct kvm_userspace_memory_region mem = {.memory_size = 0x2000};
 
+	if (ioctl(p->kvm, KVM_GET_API_VERSION, 0) < 0)
+		return "it is not KVM's device";
 	p->vm = ioctl(p->kvm, KVM_CREATE_VM, 0);
 	if (p->vm < 0)
 		return "KVM_CREATE_VM";

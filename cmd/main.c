@@ -46,28 +46,44 @@ static void keep_stdio(void)
 		close(fd);
 }
 
-int main(int argc, char **argv)
+/* Anywhere in a verb's arguments: who asks for help wants nothing done. */
+static bool asks_help(int argc, char **argv)
 {
-	keep_stdio();
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+			return true;
+	return false;
+}
+
+static int run(int argc, char **argv)
+{
 	if (argc < 2) {
 		usage(stderr);
 		return EXIT_NO_START;
 	}
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+	if (asks_help(argc, argv) || !strcmp(argv[1], "help")) {
 		usage(stdout);
 		return 0;
 	}
 	if (!strcmp(argv[1], "--version"))
 		return verb_version(argc, argv);
-	for (unsigned i = 0; i < ARRAY_LEN(verbs); i++) {
-		if (strcmp(argv[1], verbs[i].name))
-			continue;
-		if (argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h"))) {
-			usage(stdout);
-			return 0;
-		}
-		return verbs[i].run(argc - 1, argv + 1);
-	}
+	for (unsigned i = 0; i < ARRAY_LEN(verbs); i++)
+		if (!strcmp(argv[1], verbs[i].name))
+			return verbs[i].run(argc - 1, argv + 1);
 	log_err("%s: no such verb; `wherry --help` lists them", argv[1]);
 	return EXIT_NO_START;
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	keep_stdio();
+	status = run(argc, argv);
+	/* Output that did not arrive is a failure of every verb. */
+	if (fflush(stdout) || ferror(stdout)) {
+		log_err("standard output: %m: give it room, or another file");
+		return EXIT_NO_START;
+	}
+	return status;
 }

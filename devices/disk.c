@@ -16,7 +16,7 @@
 
 #define SECTOR 512
 
-static const char *open_remedy(int err)
+static const char *open_remedy(int err, bool readonly)
 {
 	switch (err) {
 	case ENOENT:
@@ -24,14 +24,16 @@ static const char *open_remedy(int err)
 		return "check path_on_host, or make an image with truncate and mkfs";
 	case EACCES:
 	case EPERM:
-		return "give this user the right to read and write it, or set is_read_only";
+		return readonly ? "give this user the right to read it"
+				: "give this user the right to read and write it, or set "
+				  "is_read_only";
 	case EROFS:
 	case ETXTBSY:
 		return "set is_read_only";
 	case EISDIR:
 		return "a drive is a raw image file or a block device; a directory can be a share";
 	default:
-		return "check path_on_host";
+		return log_remedy(err, "check path_on_host");
 	}
 }
 
@@ -47,7 +49,7 @@ static int open_file(struct disk *d, const char *name, const char *path)
 	if (fd < 0) {
 		int err = errno;
 
-		log_err("%s: %s (%s): %m", name, path, open_remedy(err));
+		log_err("%s: %s (%s): %m", name, path, open_remedy(err, d->readonly));
 		return -err;
 	}
 	d->file = (struct io_file){.fd = fd};
@@ -91,8 +93,8 @@ static int check_size(struct disk *d, const char *name, const char *path)
 	uint64_t whole = ALIGN_DOWN(d->size, SECTOR);
 
 	if (!whole) {
-		log_err("%s: %s is empty: give it a size, for example with truncate -s 1G", name,
-			path);
+		log_err("%s: %s is %s: give it a size, for example with truncate -s 1G", name, path,
+			d->size ? "smaller than a sector of 512 bytes" : "empty");
 		return -EINVAL;
 	}
 	if (whole != d->size)
@@ -115,7 +117,7 @@ static int lock_file(const struct disk *d, const char *name, const char *path)
 	if (!fcntl(d->file.fd, F_OFD_SETLK, &whole))
 		return 0;
 	if (errno == EAGAIN || errno == EACCES) {
-		log_err("%s: %s is in use by another process or drive: stop that one, or set "
+		log_err("%s: %s is in use by another process or device: stop that one, or set "
 			"is_read_only in both",
 			name, path);
 		return -EBUSY;

@@ -88,7 +88,7 @@ static bool plus_entry(struct listing *l, const struct share_dirent *d, struct f
 	return true;
 }
 
-static bool list_entry(void *ctx, const struct share_dirent *d)
+static enum share_put list_entry(void *ctx, const struct share_dirent *d)
 {
 	struct listing *l = ctx;
 	size_t size = dirent_size(d);
@@ -98,16 +98,16 @@ static bool list_entry(void *ctx, const struct share_dirent *d)
 		size += sizeof(e);
 	if (size > l->out.left) {
 		l->full = true;
-		return false;
+		return SHARE_NO_ROOM;
 	}
 	if (l->plus && !plus_entry(l, d, &e)) {
 		dirent_skip(l, d);
-		return true;
+		return SHARE_SKIPPED;
 	}
 	if (l->plus)
 		cursor_put(&l->out, &e, sizeof(e));
 	dirent_put(l, d);
-	return true;
+	return SHARE_PUT;
 }
 
 static int list(struct fuse_call *c, bool plus)

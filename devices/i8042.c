@@ -193,7 +193,8 @@ static int i8042_plug(struct i8042 *k)
 	if (!r)
 		r = vm_platform_add(k->vm, &node);
 	if (r)
-		log_err("%s: ports 0x60, 0x64 or interrupt 1: %s", k->base.name, strerror(-r));
+		log_err("%s: ports 0x60, 0x64 or interrupt 1 (%s): %s", k->base.name,
+			log_remedy(-r, "another device has them"), strerror(-r));
 	return r;
 }
 

@@ -242,7 +242,8 @@ static int serial_plug(struct serial *s)
 	if (!r)
 		r = vm_platform_add(s->vm, &node);
 	if (r)
-		log_err("%s: ports 0x3f8 or interrupt 4: %s", s->base.name, strerror(-r));
+		log_err("%s: ports 0x3f8 or interrupt 4 (%s): %s", s->base.name,
+			log_remedy(-r, "another device has them"), strerror(-r));
 	return r;
 }
 
@@ -278,7 +279,8 @@ static const struct opt serial_opts[] = {
 	 .offset = offsetof(struct serial_config, output),
 	 .min = 1,
 	 .max = 4095,
-	 .help = "file (made anew), fifo or terminal; without it standard output"},
+	 .help = "file (emptied when the machine starts, and locked), fifo or terminal; without it "
+		 "standard output"},
 	{.key = "input",
 	 .kind = OPT_BOOL,
 	 .offset = offsetof(struct serial_config, input),

@@ -63,6 +63,8 @@ struct serial {
 	struct watch tx_watch, rx_watch;
 	int tx_fd, rx_fd; /* own descriptors; -1: none */
 	bool tx_nonblock; /* a write that would block says so */
+	bool tx_file;     /* a file of the host: emptied once the machine is known to start */
+	char *tx_made; /* its path if it was not there before: until then it goes again; NULL: it stays */
 	bool rx_terminal; /* looks for the escape */
 	bool rx_prefix;   /* Ctrl-A was typed */
 };
@@ -74,10 +76,14 @@ void serial_update(struct serial *);
 
 /* ---- serial_host.c ---- */
 
-/* Opens both ends. -errno (logged). */
+/* Opens both ends; what an output file holds is kept. -errno (logged). */
 int serial_host_open(struct serial *, const struct serial_config *) must_check;
+/* Starts the thread and empties the output file. -errno (logged). */
 int serial_host_run(struct serial *) must_check;
-/* Writes what is left, for as long as the reader goes on taking it (G5). */
+/*
+ * Writes what is left, for as long as the reader goes on taking it (G5). A file made for a machine that never ran is
+ * removed.
+ */
 void serial_host_close(struct serial *);
 extern const struct syscall_rule serial_host_rules[1];
 

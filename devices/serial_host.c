@@ -6,7 +6,8 @@
  * output goes into a ring that a thread of its own empties (hard case G3), input is read only while
  * there is room for it. A terminal or pipe that goes away is left alone, and the machine runs on
  * (G4, G6). Runs on the device's iothread; what vCPUs call says so. SIGPIPE has to be ignored.
- * Calls: loop.h, poll, read, write.
+ * A file gets its lock and loses its content as an image does: to one machine, and not before that is
+ * known to start. Calls: loop.h, open, fcntl, ftruncate, unlink, poll, read, write.
  */
 #include "serial.h"
 #include "../vmm/vm.h"
@@ -332,13 +333,63 @@ static const char *output_remedy(int err)
 {
 	if (err == ENXIO)
 		return "start the fifo's reader first";
-	return err == EBADF ? "it is closed: set serial.output" : "check serial.output";
+	if (err == EBADF)
+		return "it is closed: set serial.output";
+	return log_remedy(err, "check serial.output");
+}
+
+/* *made: there was nothing of that name. Emptied by serial_host_run(), not by O_TRUNC: the machine may not start. */
+static int open_path(const char *path, bool *made)
+{
+	const int flags = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+	int fd = open(path, flags);
+
+	*made = false;
+	if (fd >= 0 || errno != ENOENT)
+		return fd;
+	fd = open(path, flags | O_CREAT | O_EXCL, 0644);
+	*made = fd >= 0;
+	if (fd < 0 && errno == EEXIST) /* a link to what does not exist yet */
+		fd = open(path, flags | O_CREAT, 0644);
+	return fd;
+}
+
+/*
+ * Two machines would write over each other, or one over a drive's image: it takes the lock that disk.c takes. Where there
+ * are no locks, that is all there is to say.
+ */
+static int lock_output(const struct serial *s, const char *path)
+{
+	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	if (!fcntl(s->tx_fd, F_OFD_SETLK, &whole) || (errno != EAGAIN && errno != EACCES))
+		return 0;
+	log_err("%s: %s is in use by another process or device: set serial.output to another file",
+		s->base.name, path);
+	return -EBUSY;
+}
+
+static int claim_file(struct serial *s, const char *path, bool made)
+{
+	struct stat st;
+	int r;
+
+	if (fstat(s->tx_fd, &st) || !S_ISREG(st.st_mode))
+		return 0;
+	r = lock_output(s, path);
+	if (r)
+		return r;
+	s->tx_file = true;
+	if (!made)
+		return 0;
+	s->tx_made = strdup(path);
+	return s->tx_made ? 0 : -ENOMEM;
 }
 
 static int open_output(struct serial *s, const char *path)
 {
-	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-	int fd = path ? open(path, flags, 0644) : open_own(STDOUT_FILENO, O_WRONLY);
+	bool made = false;
+	int fd = path ? open_path(path, &made) : open_own(STDOUT_FILENO, O_WRONLY);
 
 	if (fd < 0) {
 		int err = errno;
@@ -349,7 +400,7 @@ static int open_output(struct serial *s, const char *path)
 	}
 	s->tx_fd = fd;
 	s->tx_nonblock = fcntl(fd, F_GETFL) & O_NONBLOCK;
-	return 0;
+	return path ? claim_file(s, path, made) : 0;
 }
 
 int serial_host_open(struct serial *s, const struct serial_config *cfg)
@@ -370,7 +421,29 @@ int serial_host_open(struct serial *s, const struct serial_config *cfg)
 
 int serial_host_run(struct serial *s)
 {
-	return iothread_start(s->io, rx_begin, s);
+	int r = iothread_start(s->io, rx_begin, s);
+
+	if (r)
+		return r;
+	/* No vCPU runs yet, so nothing has been written. */
+	if (s->tx_file && ftruncate(s->tx_fd, 0)) {
+		log_err("%s: the output file cannot be emptied (set serial.output to another): %m",
+			s->base.name);
+		return -errno;
+	}
+	free(take_ptr(&s->tx_made));
+	return 0;
+}
+
+/* The machine never ran. By its name, which may be another file's by now. */
+static void remove_made(struct serial *s)
+{
+	struct stat ours, there;
+
+	if (s->tx_made && !fstat(s->tx_fd, &ours) && !lstat(s->tx_made, &there) &&
+	    ours.st_dev == there.st_dev && ours.st_ino == there.st_ino)
+		unlink(s->tx_made);
+	free(take_ptr(&s->tx_made));
 }
 
 static int64_t now_ms(void)
@@ -412,6 +485,7 @@ void serial_host_close(struct serial *s)
 	if (s->tx_lost)
 		log_warn("%s: %llu bytes of output were lost in all", s->base.name,
 			 (unsigned long long)s->tx_lost);
+	remove_made(s);
 	close_fd(&s->tx_fd);
 	close_fd(&s->rx_fd);
 }

@@ -9,8 +9,8 @@
  * share_close. Calls: log.h, share_inode.c, share_path.c, share_owner.c.
  */
 #include "share_int.h"
-#include "../vmm/log.h"
 #include <linux/fs.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -19,6 +19,8 @@
  * before it is counted.
  */
 #define FD_RESERVE 256
+/* Half of the rest, so that one share cannot starve another; more than any guest keeps in mind is of no use. */
+#define FD_DEFAULT_MAX 262144u
 /* The root, an object, and the object open. */
 #define FD_LEAST 3
 
@@ -37,6 +39,16 @@ int name_check(struct name *out, const char *s, size_t n)
 
 /* ---- set-up ---- */
 
+bool share_budget_check(const void *number, char err[OPT_ERR_MAX])
+{
+	uint64_t n = *(const uint64_t *)number;
+
+	if (!n || n >= FD_LEAST)
+		return true;
+	snprintf(err, OPT_ERR_MAX, "must be 0 or at least %d", FD_LEAST);
+	return false;
+}
+
 static int budget_init(struct share *s, const char *name, uint32_t wanted)
 {
 	struct rlimit limit;
@@ -47,6 +59,7 @@ static int budget_init(struct share *s, const char *name, uint32_t wanted)
 			return -errno;
 		s->budget = (uint32_t)MIN(limit.rlim_cur, (rlim_t)INT32_MAX);
 		s->budget -= MIN(s->budget / 2, (uint32_t)FD_RESERVE);
+		s->budget = MIN(s->budget / 2, FD_DEFAULT_MAX);
 	}
 	if (s->budget >= FD_LEAST)
 		return 0;
@@ -69,10 +82,10 @@ static int root_init(struct share *s, const char *name, const char *path)
 	err = share_inode_adopt(s, &fd, &s->root, &st);
 	if (!err && !(st.stx_mask & STATX_MNT_ID))
 		err = -ENOSYS;
-	if (err) {
-		errno = -err;
-		log_err("%s: %s: statx tells no mount id, use Linux 5.8 or later: %m", name, path);
-	}
+	if (err)
+		log_err("%s: %s (%s): %s", name, path,
+			log_remedy(-err, "statx must tell the mount: Linux 5.8 or later does"),
+			strerror(-err));
 	return err;
 }
 
@@ -85,6 +98,7 @@ int share_open(struct share **out, const char *name, const struct share_config *
 		log_err("%s: out of memory", name);
 		return -ENOMEM;
 	}
+	snprintf(s->name, sizeof(s->name), "%s", name);
 	s->proc = -1;
 	s->readonly = cfg->readonly;
 	map_init(&s->inodes, sizeof(struct inode_key));

@@ -54,7 +54,7 @@ struct share_config {
 	bool readonly;
 	int owner; /* enum share_owner */
 	uint32_t
-		fd_budget; /* most descriptors held for idle and open objects together; 0: from RLIMIT_NOFILE */
+		fd_budget; /* most descriptors held for idle and open objects together; 0: half of RLIMIT_NOFILE */
 };
 /* The keys every kind of share has; the device rows put them before their own: offsets are into share_config. */
 #define SHARE_OPTS(type, member)                                                                 \
@@ -79,9 +79,14 @@ struct share_config {
 			 "auto picks by privilege"},                                             \
 	{                                                                                        \
 		.key = "fd_budget", .kind = OPT_U32, .offset = offsetof(type, member.fd_budget), \
-		.def = "0", .help = "descriptors the share may hold; 0: from the process limit"  \
+		.def = "0", .check = share_budget_check,                                         \
+		.help = "descriptors the share may hold: 3 or more; 0: half of what ulimit -n "  \
+			"leaves, at most 262144"                                                 \
 	}
 extern const char *const share_owner_names[];
+bool share_budget_check(const void *number, char err[OPT_ERR_MAX]);
+/* Whether owner auto is passthrough here: for this user, in this container. */
+bool share_owner_passes(void);
 
 /*
  * Opens the directory and keeps it. 0; -errno logged with path and remedy (missing, not a directory, no right,
@@ -188,8 +193,8 @@ int64_t share_lseek(struct share_file *, uint64_t off, int whence)
 
 /*
  * Entries after the cookie off (0: from the start; re-reads the directory). fn gets each entry with the cookie of the
- * next; it returns false when it has no room: that entry will be the next call's first. "." and ".." are among them
- * with the right ino. Returns 0 or -errno (only if no entry was given, D19).
+ * next; one it has no room for will be the next call's first. "." and ".." are among them with the right ino. Returns 0
+ * or -errno (only if no entry was put anywhere, D19: what follows those that were skipped must not pass for the end).
  */
 struct share_dirent {
 	uint64_t ino, next;
@@ -197,7 +202,8 @@ struct share_dirent {
 	const char *name;
 	size_t len;
 };
-typedef bool (*share_dirent_fn)(void *ctx, const struct share_dirent *);
+enum share_put { SHARE_NO_ROOM, SHARE_PUT, SHARE_SKIPPED };
+typedef enum share_put (*share_dirent_fn)(void *ctx, const struct share_dirent *);
 int share_readdir(struct share_file *, uint64_t off, share_dirent_fn, void *ctx) must_check;
 
 #endif

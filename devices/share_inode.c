@@ -100,9 +100,16 @@ int share_inode_fd(struct share_inode *inode)
 	return inode->fd;
 }
 
-int share_reserve(const struct share *s, unsigned n)
+int share_reserve(struct share *s, unsigned n)
 {
-	return s->inodes.used + s->nfiles + n > s->budget ? -ENFILE : 0;
+	if (s->inodes.used + s->nfiles + n <= s->budget)
+		return 0;
+	log_once(
+		&s->said_out, LOG_WARN,
+		"%s: the guest uses more files and directories than fd_budget allows (%u) and gets "
+		"ENFILE: raise fd_budget, and ulimit -n for it",
+		s->name, s->budget);
+	return -ENFILE;
 }
 
 static void inode_free(struct share_inode *inode)

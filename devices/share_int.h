@@ -10,6 +10,7 @@
 #define DEVICES_SHARE_INT_H
 
 #include "share.h"
+#include "../vmm/log.h"
 #include "../vmm/map.h"
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -41,12 +42,14 @@ struct share_file {
 };
 
 struct share {
+	char name[32];
 	bool readonly, squash;
 	bool openat2; /* the host has it and lets us */
 	uid_t uid;    /* what we are, and return to after acting for a caller */
 	gid_t gid;
 	int proc; /* O_PATH on /proc/self/fd, kept as /proc may be gone later */
 	uint32_t budget;
+	struct log_once said_out; /* of descriptors */
 
 	struct map inodes; /* struct inode_key -> struct share_inode, not counted in refs */
 	struct map places; /* (mnt, dev) -> its index in the ids shown */
@@ -84,8 +87,8 @@ int share_inode_statx(int fd, const char *name, struct statx *) must_check;
 struct inode_key share_inode_key(const struct statx *);
 /* The number shown for an object. -ENOMEM. */
 int share_inode_number(struct share *, const struct inode_key *, uint64_t *ino) must_check;
-/* 0 if n more descriptors may be held, else -ENFILE. */
-int share_reserve(const struct share *, unsigned n) must_check;
+/* 0 if n more descriptors may be held, else -ENFILE (said once). */
+int share_reserve(struct share *, unsigned n) must_check;
 void share_inode_free_all(struct share *);
 
 /* ---- share_path.c ---- */

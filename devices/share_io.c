@@ -378,7 +378,7 @@ static bool dirent_usable(const struct dirent64 *d)
 	return len > 0 && len < sizeof(struct name);
 }
 
-/* 1 given, 0 no room, -errno. */
+/* enum share_put, or -errno. */
 static int dirent_give(struct share_file *file, const struct dirent64 *d, share_dirent_fn fn,
 		       void *ctx)
 {
@@ -389,13 +389,13 @@ static int dirent_give(struct share_file *file, const struct dirent64 *d, share_
 	};
 	int err = dirent_identify(file, d, &entry);
 
-	return err ? err : fn(ctx, &entry);
+	return err ? err : (int)fn(ctx, &entry);
 }
 
 int share_readdir(struct share_file *file, uint64_t off, share_dirent_fn fn, void *ctx)
 {
 	struct share *s = file->inode->share;
-	bool given = false;
+	bool put = false;
 	int got;
 
 	if (file->inode->type != S_IFDIR)
@@ -411,9 +411,9 @@ int share_readdir(struct share_file *file, uint64_t off, share_dirent_fn fn, voi
 			got = dirent_give(file, dir_entry(s), fn, ctx);
 			if (got <= 0)
 				break;
-			given = true;
+			put |= got == SHARE_PUT;
 		}
 		dir_step(file);
 	}
-	return given ? 0 : got;
+	return put ? 0 : got;
 }

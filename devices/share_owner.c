@@ -12,7 +12,6 @@
  * log.h, sandbox.h. Spec: setfsuid(2), capabilities(7) "Effect of user ID changes on capabilities".
  */
 #include "share_int.h"
-#include "../vmm/log.h"
 #include <assert.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -199,6 +198,13 @@ static bool may_act_as_others(const struct share *s)
 
 	return s->uid == 0 && share_owner_enter(&scope, s, &other, true) == 0 &&
 	       scope.caps[0].effective & CAP_BIT(CAP_CHOWN);
+}
+
+bool share_owner_passes(void)
+{
+	const struct share s = {.uid = geteuid(), .gid = getegid()};
+
+	return may_act_as_others(&s);
 }
 
 int share_owner_init(struct share *s, const char *name, int owner)

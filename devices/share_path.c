@@ -11,7 +11,6 @@
  * on purpose. Thread: the owner's. Calls: log.h. Spec: openat2(2), proc_pid_fd(5).
  */
 #include "share_int.h"
-#include "../vmm/log.h"
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
@@ -33,10 +32,16 @@ struct fd_name share_path_fd_name(int fd)
  * The guest knows nothing of our process: its table being full is the file system's table being
  * full, and an object that kept moving while it was opened is one to look for again.
  */
-static int open_errno(void)
+static int open_errno(struct share *s)
 {
 	switch (errno) {
 	case EMFILE:
+	case ENFILE:
+		/* Before there is a root, who opens the share says so. */
+		if (s->root)
+			log_once(&s->said_out, LOG_WARN,
+				 "%s: no descriptor is left (%s): the guest gets ENFILE", s->name,
+				 log_remedy(errno, ""));
 		return -ENFILE;
 	case EXDEV:
 	case EAGAIN:
@@ -85,7 +90,7 @@ int share_path_open(struct share_inode *dir, const struct name *name, int *fd)
 		return dirfd;
 	opened = open_beneath(dir->share, dirfd, name->s, O_PATH, 0);
 	if (opened < 0)
-		return open_errno();
+		return open_errno(dir->share);
 	*fd = opened;
 	return 0;
 }
@@ -100,7 +105,7 @@ int share_path_create(struct share_inode *dir, const struct name *name, int flag
 	/* openat2 refuses mode bits that openat ignores. */
 	opened = open_beneath(dir->share, dirfd, name->s, flags | O_CREAT | O_EXCL, mode & 07777);
 	if (opened < 0)
-		return open_errno();
+		return open_errno(dir->share);
 	*fd = opened;
 	return 0;
 }
@@ -109,12 +114,12 @@ int share_path_create(struct share_inode *dir, const struct name *name, int flag
  * The entry of an open descriptor is always there: ENOENT and the like speak of the object, which
  * is gone.
  */
-static int open_again(const struct share *s, int fd, int flags, int *out)
+static int open_again(struct share *s, int fd, int flags, int *out)
 {
 	int opened = openat(s->proc, share_path_fd_name(fd).s, flags | O_CLOEXEC);
 
 	if (opened < 0)
-		return errno == ENOENT ? -ESTALE : open_errno();
+		return errno == ENOENT ? -ESTALE : open_errno(s);
 	*out = opened;
 	return 0;
 }
@@ -190,7 +195,8 @@ int share_path_init(struct share *s, const char *name)
 	s->proc = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (s->proc >= 0)
 		return 0;
-	log_err("%s: /proc/self/fd: a share needs /proc mounted when it starts: %m", name);
+	log_err("%s: /proc/self/fd (%s): %m", name,
+		log_remedy(errno, "a share needs /proc mounted when it starts"));
 	return -errno;
 }
 
@@ -205,7 +211,7 @@ static const char *remedy(int error)
 	case EPERM:
 		return "this user needs the right to read and search it";
 	default:
-		return "the directory cannot be shared";
+		return log_remedy(error, "the directory cannot be shared");
 	}
 }
 

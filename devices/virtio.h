@@ -80,11 +80,11 @@ struct virtio_dev {
 		lock; /* registers and config bytes; a leaf but for the transports' interrupt lock */
 	uint8_t status; /* atomic: the iothread sets NEEDS_RESET */
 	uint64_t driver_features;
-	bool features_unknown;         /* the driver asked for a bit above 63 */
-	uint32_t generation;           /* of config; atomic */
-	bool running;                  /* the iothread is */
-	bool started;                  /* DRIVER_OK was acted on; the next reset stops the device */
-	bool halting;                  /* atomic: a stop is wanted, pops find nothing; also ends a batch that feeds itself */
+	bool features_unknown; /* the driver asked for a bit above 63 */
+	uint32_t generation;   /* of config; atomic */
+	bool running;          /* the iothread is */
+	bool started;          /* DRIVER_OK was acted on; the next reset stops the device */
+	bool halting; /* atomic: a stop is wanted, pops find nothing; also ends a batch that feeds itself */
 	bool stopping;                 /* the iothread's: a reset waits for in-flight 0 */
 	struct loop_work drained_work; /* posted by the last request of a stopping device */
 	sem_t drained;                 /* then the reset goes on */

@@ -15,6 +15,7 @@
 #include "../vmm/log.h"
 #include <limits.h>
 #include <linux/virtio_blk.h>
+#include <stdio.h>
 
 #define SECTOR         512
 #define BLK_QUEUE_SIZE 256
@@ -24,10 +25,12 @@ struct blk {
 	struct disk disk;
 	struct virtio_blk_config config;
 	char id[VIRTIO_BLK_ID_BYTES]; /* zero padded, not terminated (F7) */
+	char drive_id[65];
 	bool unsafe;
 	struct loop_work batch_end;
 	bool batching; /* batch_end is posted */
 	struct log_limit errors;
+	struct log_once said_full;
 };
 
 struct blk_req {
@@ -191,6 +194,13 @@ static void blk_finish(struct blk_req *req, int res)
 	virtq_push(&req->chain, req->written + 1);
 }
 
+/* Sparse images fill up with what the guest writes. A write stops short when the rest finds no room (F15). */
+static bool is_full(const struct blk_req *req, int res)
+{
+	return res == -ENOSPC || res == -EDQUOT ||
+	       (res >= 0 && req->type == VIRTIO_BLK_T_OUT && !req->syncing);
+}
+
 /*
  * The host refused: the guest gets an error and goes on, the administrator a line (F14). res >=
  * 0: it stopped short.
@@ -199,6 +209,13 @@ static int blk_failed(struct blk *blk, const struct blk_req *req, int res)
 {
 	const char *what = req->type == VIRTIO_BLK_T_IN ? "read" : "write";
 
+	if (is_full(req, res)) {
+		log_once(&blk->said_full, LOG_WARN,
+			 "%s: drive \"%s\": the host has no room for what the guest writes, which "
+			 "gets I/O errors: free space, or raise the quota or ulimit -f",
+			 blk->v.base.name, blk->drive_id);
+		return -EIO;
+	}
 	if (req->syncing || req->type == VIRTIO_BLK_T_FLUSH)
 		what = "flush";
 	errno = res < 0 ? -res : ENODATA;
@@ -324,18 +341,6 @@ static void blk_describe(struct blk *blk)
 	v->config_len = sizeof(blk->config);
 }
 
-static int check_id(const struct blk *blk, const char *id)
-{
-	static const char legal[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-
-	if (!id[strspn(id, legal)])
-		return 0;
-	log_err("%s: drive_id \"%s\": only letters, digits and _ are allowed", blk->v.base.name,
-		id);
-	return -EINVAL;
-}
-
 static int blk_create(struct vm *vm, const void *config, unsigned index, struct device **out)
 {
 	const struct blk_config *cfg = config;
@@ -348,13 +353,11 @@ static int blk_create(struct vm *vm, const void *config, unsigned index, struct 
 		return -ENOMEM;
 	device_init(&blk->v.base, &blk_device, index, blk_destroy);
 	blk->disk.file.fd = -1;
-	r = check_id(blk, cfg->drive_id);
-	if (r)
-		goto fail;
 	r = disk_open(&blk->disk, blk->v.base.name, cfg->path_on_host, cfg->is_read_only);
 	if (r)
 		goto fail;
 	memcpy(blk->id, id, strnlen(id, sizeof(blk->id)));
+	snprintf(blk->drive_id, sizeof(blk->drive_id), "%s", cfg->drive_id);
 	blk->unsafe = cfg->cache_type == BLK_CACHE_UNSAFE;
 	blk_describe(blk);
 	*out = &blk->v.base;
@@ -368,6 +371,17 @@ static const char *const cache_names[] = {
 	[BLK_CACHE_UNSAFE] = "Unsafe", [BLK_CACHE_WRITEBACK] = "Writeback", NULL};
 static const char *const engine_names[] = {"Sync", "Async", NULL};
 
+/* It goes into the kernel's command line, where a blank would begin another parameter. */
+static bool check_partuuid(const void *text, char err[OPT_ERR_MAX])
+{
+	const char *s = text;
+
+	if (!s[strspn(s, "0123456789abcdefABCDEF-")])
+		return true;
+	snprintf(err, OPT_ERR_MAX, "must be of hexadecimal digits and -, as blkid shows it");
+	return false;
+}
+
 #define AT(field) .offset = offsetof(struct blk_config, field)
 static const struct opt blk_opts[] = {
 	{.key = "drive_id",
@@ -376,6 +390,7 @@ static const struct opt blk_opts[] = {
 	 .required = true,
 	 .min = 1,
 	 .max = 64,
+	 .check = opt_check_id,
 	 .help = "unique name: letters, digits and _"},
 	{.key = "path_on_host",
 	 .kind = OPT_STR,
@@ -399,6 +414,7 @@ static const struct opt blk_opts[] = {
 	 AT(partuuid),
 	 .min = 1,
 	 .max = 64,
+	 .check = check_partuuid,
 	 .help = "of the root partition, with is_root_device: root=PARTUUID=..."},
 	{.key = "cache_type",
 	 .kind = OPT_ENUM,

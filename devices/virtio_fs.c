@@ -10,7 +10,6 @@
 #include "virtio_fs.h"
 #include "table.h"
 #include "virtio.h"
-#include "../vmm/log.h"
 #include <linux/virtio_fs.h>
 
 #define NQUEUES      2 /* forgets; requests */
@@ -130,12 +129,6 @@ static int fs_create(struct vm *vm, const void *config, unsigned index, struct d
 	fs->v.config_len = sizeof(fs->space);
 	memcpy(fs->space.tag, cfg->tag, MIN(strlen(cfg->tag), sizeof(fs->space.tag)));
 	fs->space.num_request_queues = htole32(NQUEUES - 1);
-	r = -EINVAL;
-	if (cfg->queue_size & (cfg->queue_size - 1)) {
-		log_err("%s: queue_size %u: must be a power of two", fs->v.base.name,
-			cfg->queue_size);
-		goto fail;
-	}
 	r = share_open(&fs->share, fs->v.base.name, &cfg->share);
 	if (r)
 		goto fail;
@@ -179,6 +172,7 @@ static const struct opt fs_opts[] = {
 	 .def = "1024",
 	 .min = 64,
 	 .max = 1024,
+	 .check = opt_check_pow2,
 	 .help = "descriptors of each queue, a power of two"},
 };
 

@@ -264,8 +264,9 @@ int virtio_mmio_create(struct virtio_dev *dev, struct vm *vm)
 	*m = (struct virtio_mmio){.tp = {&mmio_transport, dev}, .vm = vm, .irq = IRQ_INIT};
 	r = wire(m);
 	if (r) {
-		log_err("%s: virtio-mmio: %s (fewer devices, or transport \"pci\")", dev->base.name,
-			strerror(-r));
+		log_err("%s: virtio-mmio has %d interrupt pins, one for each device (%s): %s",
+			dev->base.name, IRQ_FREE_PINS,
+			log_remedy(-r, "configure fewer, or use transport pci"), strerror(-r));
 		mmio_destroy(&m->tp);
 		return r;
 	}

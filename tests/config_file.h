@@ -143,6 +143,15 @@ __attribute__((unused)) static void *section_object(const struct config *c, cons
 	return s->type ? device_cfg(c, s->type, 0) : config_fixed_of(c, s->fixed);
 }
 
+/* Whether a text of the right length, or a number in range, also passes the option's own check. */
+__attribute__((unused)) static bool passes(const struct opt *o, const char *text)
+{
+	uint64_t n = strtoull(text, NULL, 10);
+	char err[OPT_ERR_MAX];
+
+	return !o->check || o->check(o->kind == OPT_STR ? (const void *)text : &n, err);
+}
+
 /* A value that is accepted and is not the default, as text for a flag. */
 __attribute__((unused)) static const char *good_text(const struct opt *o, char buf[32])
 {
@@ -154,6 +163,8 @@ __attribute__((unused)) static const char *good_text(const struct opt *o, char b
 	case OPT_U32:
 	case OPT_U64:
 		snprintf(buf, 32, "%llu", (unsigned long long)(o->max ? o->max - 1 : 7));
+		if (!passes(o, buf))
+			snprintf(buf, 32, "%llu", (unsigned long long)o->min);
 		return buf;
 	case OPT_ENUM:
 		while (o->names[names])
@@ -161,7 +172,7 @@ __attribute__((unused)) static const char *good_text(const struct opt *o, char b
 		return o->def && !strcmp(o->def, o->names[names - 1]) ? o->names[0]
 								      : o->names[names - 1];
 	default:
-		return "word";
+		return passes(o, "word") ? "word" : passes(o, "a-0") ? "a-0" : "aes";
 	}
 }
 

@@ -379,12 +379,9 @@ static void test_create_fails(void)
 	struct blk_config cfg = PLAIN;
 	struct device *d = NULL;
 
-	cfg.drive_id = (char[]){"no-dashes"};
-	cfg.path_on_host = path;
-	is(blk_device.create(NULL, &cfg, 0, &d), -EINVAL, "an id with other characters is refused");
 	cfg.drive_id = (char[]){"ok"};
 	cfg.path_on_host = (char[]){"/nonexistent/image"};
-	is(blk_device.create(NULL, &cfg, 0, &d), -ENOENT, "so is an image that is not there");
+	is(blk_device.create(NULL, &cfg, 0, &d), -ENOENT, "an image that is not there is refused");
 	ok(!d, "and there is no device");
 }
 

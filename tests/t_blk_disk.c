@@ -10,6 +10,7 @@
 #include "../devices/table.h"
 #include "../devices/virtio_blk.h"
 #include <linux/virtio_blk.h>
+#include <sys/mman.h>
 
 #define DISK_LEN MIB(1)
 #define FLUSH    (1ull << VIRTIO_BLK_F_FLUSH)
@@ -204,6 +205,32 @@ static void test_errors(void)
 	fg_destroy(fg);
 }
 
+static void test_full(void)
+{
+	static const char line[] =
+		"wherry: warning: blk0: drive \"d\": the host has no room for what the guest "
+		"writes, which gets I/O errors: free space, or raise the quota or ulimit -f\n";
+	int saved = dup(STDERR_FILENO), fd = memfd_create("log", MFD_CLOEXEC);
+	char said[1000] = "";
+
+	need(saved >= 0 && fd >= 0);
+	dup2(fd, STDERR_FILENO);
+	start(BLK_CACHE_WRITEBACK, FLUSH);
+	host.write_res = 512;
+	need(request(VIRTIO_BLK_T_OUT, 1024, NULL) == VIRTIO_BLK_S_IOERR);
+	host.write_res = -ENOSPC;
+	for (unsigned i = 0; i < 3; i++)
+		need(request(VIRTIO_BLK_T_OUT, 1024, NULL) == VIRTIO_BLK_S_IOERR);
+	fg_destroy(fg);
+	dup2(saved, STDERR_FILENO);
+	need(pread(fd, said, sizeof(said) - 1, 0) >= 0);
+	close(saved);
+	close(fd);
+	ok(!strcmp(said, line),
+	   "a full host is said once, with the drive and what to do: whether writes fail or stop "
+	   "short");
+}
+
 static void test_write_through(void)
 {
 	start(BLK_CACHE_WRITEBACK, FLUSH);
@@ -287,6 +314,7 @@ static void test_config(void)
 int main(void)
 {
 	test_errors();
+	test_full();
 	test_write_through();
 	test_write_through_later();
 	test_out_of_order(0);

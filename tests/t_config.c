@@ -9,7 +9,10 @@
 #include "../devices/virtio_fs.h"
 #include <sys/stat.h>
 
-#define BOOT "\"boot-source\": {\"kernel_image_path\": \"k\"}"
+#define DRIVE(id, more) "{\"drive_id\": \"" id "\", \"path_on_host\": \"p\"" more "}"
+#define FS(tag)         "{\"tag\": \"" tag "\", \"path\": \"p\"}"
+#define ROOT            ", \"is_root_device\": true"
+#define BOOT            "\"boot-source\": {\"kernel_image_path\": \"k\"}"
 
 static void says(const struct loaded *l, int err, const char *line, const char *name)
 {
@@ -59,11 +62,15 @@ static void test_file(void)
 	struct loaded l;
 
 	need(big);
-	path_refused("missing.json", -ENOENT, "missing.json: No such file or directory",
+	path_refused("missing.json", -ENOENT,
+		     "missing.json (name a JSON file, or use flags: --help lists them): No such "
+		     "file or directory",
 		     "a missing file is named");
 	path_refused(".", -EISDIR, ".: is a directory: name a JSON file", "a directory is refused");
-	path_refused("/dev/null/x", -ENOTDIR, "/dev/null/x: Not a directory",
-		     "so is a path that leads nowhere");
+	path_refused(
+		"/dev/null/x", -ENOTDIR,
+		"/dev/null/x (name a JSON file, or use flags: --help lists them): Not a directory",
+		"so is a path that leads nowhere");
 
 	memset(big, ' ', MIB(1) + 1);
 	memcpy(big, "{" BOOT "}", strlen("{" BOOT "}"));
@@ -128,6 +135,15 @@ static void test_text(void)
 	bytes_refused("{}\n\0{}", 6, NAME ":2:1: not JSON: a NUL byte", "so is a NUL byte");
 	bytes_refused("{\"a\":\"\0\"}", 9, NAME ":1:7: not JSON: a NUL byte",
 		      "inside a string too");
+}
+
+static void test_bom(void)
+{
+	taken("\xef\xbb\xbf{" BOOT "}", "a byte order mark is skipped");
+	refused("\xef\xbb\xbf{" BOOT ",}", "1:44: not JSON: unexpected character",
+		"and columns are those that an editor shows");
+	refused("\xef\xbb\xbf", "1:1: not JSON: unexpected end of data", "alone it is nothing");
+	refused("\xef\xbb", "1:1: not JSON: invalid utf-8 string", "half of one is no JSON");
 }
 
 static void test_comments(void)
@@ -228,6 +244,41 @@ static void test_many(void)
 	strcpy(end, ",\n{\"drive_id\": \"e\", \"path_on_host\": \"p\"}]}");
 	refused(text, "2:1: drives[30]: one device too many: a machine has at most 30",
 		"one more is refused");
+	strcpy(end, "], \"serial\": {}, \"rtc\": {}}");
+	load(&l, text);
+	ok(!l.err && l.c.ndev == CONFIG_MAX_DEVICES + 2, "what is in every machine does not count");
+	unload(&l);
+}
+
+/* What boot would refuse in the end is refused here, where the place in the file is known. */
+static void test_values(void)
+{
+	refused("{" BOOT ",\n\"drives\": [" DRIVE("a-b", "") "]}",
+		"2:13: drives[0].drive_id: must be of letters, digits and _",
+		"a drive_id of other characters is refused");
+	refused("{" BOOT ",\n\"drives\": [" DRIVE("a", ",\n\"partuuid\": \"a b\"") "]}",
+		"3:1: drives[0].partuuid: must be of hexadecimal digits and -, as blkid shows it",
+		"so is a partuuid that would be two words of the command line");
+	taken("{" BOOT ",\n\"drives\": [" DRIVE("a", ",\"partuuid\": \"0Eaa91a0-01\"") "]}",
+	      "which may be in either case");
+	refused("{" BOOT ",\n\"fs\": [{\"tag\": \"t\", \"path\": \"p\", \"queue_size\": 96}]}",
+		"2:34: fs[0].queue_size: must be a power of two", "a queue_size that no ring has");
+	refused("{" BOOT ",\n\"fs\": [{\"tag\": \"t\", \"path\": \"p\", \"fd_budget\": 2}]}",
+		"2:34: fs[0].fd_budget: must be 0 or at least 3", "a budget that opens nothing");
+	taken("{" BOOT ", \"machine-config\": {\"cpu_mask\": \",aes,,avx\"}}",
+	      "a cpu_mask of features is taken");
+}
+
+static void test_cpu_mask(void)
+{
+	static const char want[] =
+		SAYS "2:20: machine-config.cpu_mask: no feature \"warp\"; known are: pni ";
+	struct loaded l;
+
+	load(&l, "{" BOOT ",\n\"machine-config\": {\"cpu_mask\": \"aes,warp\"}}");
+	ok(l.err == -EINVAL && !strncmp(l.said, want, strlen(want)) && strstr(l.said, " rdtscp\n"),
+	   "a name in cpu_mask that is none is refused, and all names are told");
+	unload(&l);
 }
 
 /* ---- Firecracker's files ---- */
@@ -324,9 +375,27 @@ static void check(const char *text, const char *want, const char *name)
 	unload(&l);
 }
 
-#define DRIVE(id, more) "{\"drive_id\": \"" id "\", \"path_on_host\": \"p\"" more "}"
-#define FS(tag)         "{\"tag\": \"" tag "\", \"path\": \"p\"}"
-#define ROOT            ", \"is_root_device\": true"
+static void check_pins(void)
+{
+	char text[4096] = "{\"boot-source\": {\"kernel_image_path\": \"k\", \"boot_args\": "
+			  "\"pci=off\"}, \"serial\": {}, \"drives\": [";
+	char *end;
+	struct loaded l;
+
+	for (unsigned i = 0; i < 15; i++)
+		sprintf(text + strlen(text), "%s{\"drive_id\": \"d%u\", \"path_on_host\": \"p\"}",
+			i ? "," : "", i);
+	end = text + strlen(text);
+	strcpy(end, "]}");
+	load(&l, text);
+	is(l.err ? l.err : config_check(&l.c), 0, "mmio has pins for 15 devices");
+	unload(&l);
+	strcpy(end, "], \"entropy\": {}}");
+	check(text,
+	      "machine-config.transport: mmio has 15 interrupt pins, one for each of 16 devices: "
+	      "configure fewer, or use transport pci",
+	      "and not for one more");
+}
 
 static void test_check(void)
 {
@@ -342,7 +411,11 @@ static void test_check(void)
 	check("{" BOOT ", \"drives\": [" DRIVE("a", ROOT) "," DRIVE("b", ROOT) "]}",
 	      "drives: \"a\" and \"b\" are both the root device: one can be",
 	      "there may not be two root drives");
+	check("{" BOOT ", \"machine-config\": {\"huge_pages\": \"2M\", \"mem_size_mib\": 129}}",
+	      "machine-config.mem_size_mib: 129: must be even with huge_pages 2M",
+	      "pages of 2 MiB make up no odd size");
 
+	check_pins();
 	load(&l, "{" BOOT ", \"fs\": [" FS("a") "], \"drives\": [" DRIVE("a", "") "]}");
 	is(config_check(&l.c), 0, "a drive and a share may have the same name");
 	unload(&l);
@@ -504,10 +577,13 @@ int main(void)
 	test_file();
 	test_pipe();
 	test_text();
+	test_bom();
 	test_comments();
 	test_depth();
 	test_sections();
 	test_many();
+	test_values();
+	test_cpu_mask();
 	test_firecracker();
 	test_model();
 	test_check();

@@ -200,12 +200,13 @@ static void check_numbers(struct key *k)
 	ok(is_taken(k, value, value) && good, "both of them are good");
 }
 
-static char *text_of_length(uint64_t n)
+/* Of a letter that the option takes; names with commas between them may also be no names. */
+static char *text_of_length(const struct opt *o, uint64_t n)
 {
 	char *text = malloc(n + 3);
 
 	need(text);
-	memset(text, 'x', n + 2);
+	memset(text, passes(o, "x") ? 'x' : passes(o, "a") ? 'a' : ',', n + 2);
 	text[0] = text[n + 1] = '"';
 	text[n + 2] = 0;
 	return text;
@@ -213,8 +214,10 @@ static char *text_of_length(uint64_t n)
 
 static void check_length(struct key *k)
 {
-	char *longest = text_of_length(k->o->max), *longer = text_of_length(k->o->max + 1);
-	char *shortest = text_of_length(k->o->min), accepts[OPT_ERR_MAX], what[OPT_ERR_MAX + 16];
+	char *longest = text_of_length(k->o, k->o->max);
+	char *longer = text_of_length(k->o, k->o->max + 1);
+	char *shortest = text_of_length(k->o, k->o->min), accepts[OPT_ERR_MAX],
+	     what[OPT_ERR_MAX + 16];
 
 	need(k->o->max > 0 && k->o->max < PATH_MAX); /* what config_print() has room for */
 	opt_accepts(k->o, accepts, sizeof(accepts));

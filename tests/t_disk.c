@@ -10,6 +10,7 @@
 #include <semaphore.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -75,16 +76,18 @@ static void test_refused(void)
 	refused(in_dir("fifo"), true, -EINVAL, "raw image",
 		"a fifo, without waiting for its writer,");
 	refused("/dev/zero", true, -EINVAL, "raw image", "a character device");
-	refused(make_file("empty", 0), false, -EINVAL, "truncate", "an empty file");
-	refused(make_file("tiny", 511), true, -EINVAL, "truncate", "one of less than a sector");
+	refused(make_file("empty", 0), false, -EINVAL, "is empty: give it a size", "an empty file");
+	refused(make_file("tiny", 511), true, -EINVAL,
+		"is smaller than a sector of 512 bytes: give it a size",
+		"one of less than a sector");
 }
 
 static void test_no_right(void)
 {
-	const char *path = make_file("locked", 4096);
+	const char *path = make_file("locked", 4096), *secret = make_file("secret", 4096);
 	int status;
 
-	need(!chmod(path, 0444) && !chmod(dir, 0755));
+	need(!chmod(path, 0444) && !chmod(secret, 0) && !chmod(dir, 0755));
 	if (!fork()) {
 		struct disk d;
 		char log[500];
@@ -94,10 +97,37 @@ static void test_no_right(void)
 			_exit(2);
 		good &= open_logged(&d, path, false, log) == -EACCES && strstr(log, "is_read_only");
 		good &= open_logged(&d, path, true, log) == 0;
+		good &= open_logged(&d, secret, true, log) == -EACCES &&
+			strstr(log, "right to read it") && !strstr(log, "is_read_only");
 		_exit(!good);
 	}
 	need(wait(&status) > 0);
-	is(status, 0, "without the right to write it is refused, but for reading only it is not");
+	is(status, 0,
+	   "without the right to write it is refused, but for reading only it is not, unless that "
+	   "right is missing too");
+}
+
+static void test_no_descriptor(void)
+{
+	const char *path = make_file("plain", 4096);
+	struct rlimit old, none;
+	char log[500];
+	struct disk d;
+	int saved = dup(STDERR_FILENO), fd = memfd_create("log", MFD_CLOEXEC), next = dup(0), r;
+
+	need(saved >= 0 && fd >= 0 && next >= 0 && !getrlimit(RLIMIT_NOFILE, &old));
+	close(next);
+	none = (struct rlimit){.rlim_cur = (rlim_t)next, .rlim_max = old.rlim_max};
+	dup2(fd, STDERR_FILENO);
+	need(!setrlimit(RLIMIT_NOFILE, &none));
+	r = disk_open(&d, "blk0", path, true);
+	need(!setrlimit(RLIMIT_NOFILE, &old));
+	dup2(saved, STDERR_FILENO);
+	log[MAX(pread(fd, log, sizeof(log) - 1, 0), (ssize_t)0)] = 0;
+	close(saved);
+	close(fd);
+	is(r, -EMFILE, "without a descriptor it is refused");
+	ok(strstr(log, "(raise ulimit -n): Too many open files\n"), "with the remedy for that");
 }
 
 static void test_size(void)
@@ -264,6 +294,7 @@ int main(void)
 	need(mkdtemp(dir));
 	test_refused();
 	test_no_right();
+	test_no_descriptor();
 	test_size();
 	test_lock();
 	test_blockdev();

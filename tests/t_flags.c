@@ -185,6 +185,12 @@ static void test_refused(void)
 	refused(TRIAL("--serial", "colour=red"), -EINVAL,
 		"--serial colour=red: colour: unknown; there is output input",
 		"so is an unknown key, and the known ones are named");
+	refused(TRIAL("--entropy", "x"), -EINVAL,
+		"--entropy x: x: unknown; there is nothing to set",
+		"a section without keys takes no value");
+	refused(TRIAL("--drive", "a-b,path_on_host=p"), -EINVAL,
+		"--drive a-b,path_on_host=p: drive_id: must be of letters, digits and _",
+		"what a file may not say a flag may not either");
 	refused(TRIAL(KERNEL, "--nosuch", "x"), -EINVAL,
 		"--nosuch: no such flag; --help lists them", "an unknown flag is refused");
 	refused(TRIAL("--nosuch"), -EINVAL, "--nosuch: no such flag; --help lists them",
@@ -197,11 +203,30 @@ static void test_refused(void)
 		"an unknown flag is told before what may be its value");
 	refused(TRIAL("a.json", "b.json"), -EINVAL,
 		"b.json: one configuration file is enough (a.json)", "there is one file");
-	refused(TRIAL("missing.json"), -ENOENT, "missing.json: No such file or directory",
+	refused(TRIAL("missing.json"), -ENOENT,
+		"missing.json (name a JSON file, or use flags: --help lists them): No such file or "
+		"directory",
 		"which must be there");
 	refused(TRIAL(NULL), -EINVAL,
 		"boot-source.kernel_image_path is missing: name the kernel to boot",
 		"nothing at all is no machine");
+}
+
+/* The reason stands behind the text, which may be as long as the kernel lets arguments be. */
+static void test_long(void)
+{
+	char *text = malloc(100001);
+	struct trial t = TRIAL("--drive", text);
+
+	need(text);
+	memset(text, 'a', 100000);
+	text[100000] = 0;
+	run(&t);
+	ok(t.err == -ERANGE && strlen(t.said) < 1024 &&
+		   strstr(t.said, "aaa: drive_id: must be text of 1 to 64 bytes\n"),
+	   "a flag however long does not hide what is wrong with it");
+	end(&t);
+	free(text);
 }
 
 static void test_too_many(void)
@@ -391,6 +416,7 @@ int main(void)
 	test_keys();
 	test_syntax();
 	test_refused();
+	test_long();
 	test_too_many();
 	test_file();
 	test_required_once();

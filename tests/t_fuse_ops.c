@@ -587,7 +587,7 @@ static void test_sizes_that_lie(void)
 	   "a write of more than came");
 	is(ask2(FUSE_WRITE, e.nodeid, &win, sizeof(win), data, 101, &o, sizeof(o)), -EINVAL,
 	   "or of less is refused");
-	is(ask_write(e.nodeid, win.fh, 0, data, sizeof(data)), -EINVAL,
+	is(ask_write(e.nodeid, win.fh, 0, data, MIB(1) + 512), -EINVAL,
 	   "one of more than was agreed too");
 	is(host_size("lies"), 0, "and nothing is written");
 	is(ask_write(e.nodeid, win.fh, 0, data, 1000), 1000, "a thousand bytes are");

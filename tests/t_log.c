@@ -84,7 +84,26 @@ static void test_long_line(void)
 	ok(strlen(c.text) <= 1024 && strlen(c.text) > 1000, "a long line is cut at 1 KiB");
 	ok(strstr(c.text, "a\r\n") && count_lines(c.text) == 1,
 	   "a cut line still ends in its line end");
+
+	capture_begin(&c);
+	errno = EACCES;
+	log_err("blk0: %s (give this user the right): %m", text);
+	capture_end(&c);
+	ok(!strncmp(c.text, "wherry: error: blk0: aaa", 24) && strstr(c.text, "aaa...aaa") &&
+		   strstr(c.text, "aaa (give this user the right): Permission denied\n") &&
+		   strlen(c.text) <= 1024,
+	   "it is the middle that goes: object, reason and remedy stay");
 	free(text);
+}
+
+static void test_remedy(void)
+{
+	ok(strstr(log_remedy(EMFILE, "x"), "ulimit -n") &&
+		   strstr(log_remedy(ENFILE, "x"), "fs.file-max") &&
+		   strstr(log_remedy(EAGAIN, "x"), "ulimit -u") &&
+		   strstr(log_remedy(ENOMEM, "x"), "memory"),
+	   "what runs out has one remedy wherever it happens");
+	ok(!strcmp(log_remedy(ENOENT, "make it"), "make it"), "for the rest the caller knows");
 }
 
 static void test_levels(void)
@@ -152,6 +171,7 @@ int main(void)
 {
 	test_line();
 	test_long_line();
+	test_remedy();
 	test_levels();
 	test_limits();
 	test_limit_below_level();

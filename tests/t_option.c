@@ -349,6 +349,71 @@ static void test_accepts(void)
 	   "and text and objects");
 }
 
+/* ---- an option's own check, and tables of which little holds a value ---- */
+
+struct checked {
+	char *id;
+	uint32_t size;
+};
+static const struct opt checked_opts[] = {
+	{.key = "later", .kind = OPT_LATER, .help = "not built"},
+	{.key = "id",
+	 .kind = OPT_STR,
+	 .offset = offsetof(struct checked, id),
+	 .check = opt_check_id},
+	{.key = "size",
+	 .kind = OPT_U32,
+	 .offset = offsetof(struct checked, size),
+	 .max = 1024,
+	 .check = opt_check_pow2},
+};
+
+static void test_check(void)
+{
+	static const struct opt_table t = {checked_opts, ARRAY_LEN(checked_opts),
+					   sizeof(struct checked)};
+	const struct opt *id = &checked_opts[1], *size = &checked_opts[2];
+	char err[OPT_ERR_MAX];
+	struct checked c;
+	bool seen[3] = {0};
+
+	need(!opt_defaults(&t, &c) && !opt_set_text(id, &c, "aZ_09", err) &&
+	     !opt_set_int(size, &c, 64, err));
+	ok(opt_set_str(id, &c, "a-b", 3, err) == -EINVAL &&
+		   !strcmp(err, "must be of letters, digits and _") && !strcmp(c.id, "aZ_09"),
+	   "an option's own check refuses text, which then stays as it was");
+	ok(opt_set_str(id, &c, "ab-", 2, err) == 0 && !strcmp(c.id, "ab"),
+	   "and looks at no more than it was given");
+	ok(opt_set_text(size, &c, "96", err) == -EINVAL && !strcmp(err, "must be a power of two") &&
+		   c.size == 64,
+	   "numbers too");
+	ok(opt_set_text(size, &c, "0", err) == -EINVAL && !opt_set_text(size, &c, "1024", err),
+	   "of which 0 is no power of two");
+	ok(opt_set_int(size, &c, 2048, err) == -ERANGE && strstr(err, "between"),
+	   "the range is looked at first");
+	ok(!opt_parse_list(&t, &c, "word", seen, err) && !strcmp(c.id, "word") && seen[1],
+	   "an item without a key goes to the first option that holds a value");
+	opt_fini(&t, &c);
+}
+
+static void test_nothing_to_set(void)
+{
+	static const struct opt_table t = {checked_opts, 1, sizeof(struct checked)};
+	char err[OPT_ERR_MAX];
+	struct checked c;
+	bool seen[1] = {0};
+
+	need(!opt_defaults(&t, &c));
+	ok(opt_parse_list(&t, &c, "x", seen, err) == -EINVAL &&
+		   !strcmp(err, "x: unknown; there is nothing to set"),
+	   "where no option holds a value, none takes one");
+	ok(opt_parse_list(&t, &c, "x=y", seen, err) == -EINVAL &&
+		   !strcmp(err, "x: unknown; there is nothing to set"),
+	   "with a key or without");
+	ok(opt_parse_list(&t, &c, "later", seen, err) == -EINVAL && strstr(err, "later: "),
+	   "what is not built is named all the same");
+}
+
 int main(void)
 {
 	test_defaults();
@@ -361,5 +426,7 @@ int main(void)
 	test_long_key();
 	test_show();
 	test_accepts();
+	test_check();
+	test_nothing_to_set();
 	return done();
 }

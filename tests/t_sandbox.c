@@ -6,6 +6,7 @@
  * standard error is caught in a pipe. With WHERRY_SECCOMP=off (sanitizers) the cases that need a
  * filter are skipped.
  */
+#include "../cmd/term.h"
 #include "../vmm/sandbox.h"
 #include "tap.h"
 #include <assert.h>
@@ -295,6 +296,25 @@ static void open_file(void)
 	_exit(UNLISTED);
 }
 
+/* Our threads may signal each other (kicks, abort()), and as root could signal anyone. */
+static void signal_parent(void)
+{
+	pid_t parent = getppid();
+
+	enter("killer");
+	syscall(SYS_tgkill, parent, parent, 0);
+	_exit(UNLISTED);
+}
+
+static void crash(void)
+{
+	sigaction(SIGSEGV,
+		  &(struct sigaction){.sa_handler = term_die, .sa_flags = (int)SA_RESETHAND}, NULL);
+	enter("crash");
+	syscall(SYS_tgkill, getpid(), gettid(), SIGSEGV);
+	_exit(UNLISTED);
+}
+
 static void prctl_other(void)
 {
 	enter("prctl");
@@ -321,6 +341,11 @@ static void test_common(void)
 	is(in_child(create_thread).status, 256 + SIGSYS, "a thread cannot be made");
 	r = in_child(open_file);
 	ok(r.status == SANDBOX_EXIT && strstr(r.err, "(openat)"), "a file cannot be opened");
+	r = in_child(signal_parent);
+	ok(r.status == SANDBOX_EXIT && strstr(r.err, "(tgkill)"),
+	   "a thread of another process cannot be signalled");
+	is(in_child(crash).status, 256 + SIGSEGV,
+	   "a thread that crashes gives the terminal back and dies of its own signal");
 	r = in_child(prctl_other);
 	ok(r.status == SANDBOX_EXIT && strstr(r.err, "(prctl)"),
 	   "of prctl only the names are allowed");

@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <time.h>
 
@@ -422,6 +423,90 @@ static void test_bad_output(void)
 	vm_destroy(vm);
 }
 
+/* ---- a file at the output, before the machine is known to start ---- */
+
+/* A port that is made and not run; what it says is in said. */
+static int make_only(const char *output, char *said, size_t size)
+{
+	const struct vm_params params = {.mem_size = MIB(2), .ncpus = 1};
+	struct serial_config cfg = {.output = (char *)output};
+	int saved = dup(STDERR_FILENO), fd = memfd_create("log", MFD_CLOEXEC), r;
+	struct device *d = NULL;
+	ssize_t n;
+
+	need(!vm_create_bare(&vm, &params) && saved >= 0 && fd >= 0);
+	dup2(fd, STDERR_FILENO);
+	r = serial_device.create(vm, &cfg, 0, &d);
+	dup2(saved, STDERR_FILENO);
+	n = pread(fd, said, size - 1, 0);
+	said[MAX(n, (ssize_t)0)] = 0;
+	close(saved);
+	close(fd);
+	uart = d ? container_of(d, struct serial, base) : NULL;
+	if (r)
+		vm_destroy(vm);
+	return r;
+}
+
+static off_t size_of(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) ? -errno : st.st_size;
+}
+
+static void test_file_kept(void)
+{
+	char dir[] = "/tmp/t_serial.XXXXXX", said[500];
+	struct serial_config cfg;
+	struct device *d;
+	int fd;
+
+	need(mkdtemp(dir) && !chdir(dir));
+	fd = open("old", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	need(fd >= 0 && write(fd, "content", 7) == 7 && !close(fd));
+	need(!make_only("old", said, sizeof(said)));
+	unplug();
+	is(size_of("old"), 7, "a machine that does not start leaves its output file as it was");
+	need(!make_only("new", said, sizeof(said)));
+	is(size_of("new"), 0, "one that is not there is made");
+	unplug();
+	is(size_of("new"), -ENOENT, "and goes again");
+	plug("new", -1);
+	unplug();
+	is(size_of("new"), 0, "unless the machine started");
+	need(!make_only("gone", said, sizeof(said)) && !unlink("gone"));
+	need(!link("old", "gone"));
+	unplug();
+	is(size_of("gone"), 7, "another file that has got its name stays");
+	need(!symlink("target", "link"));
+	plug("link", -1);
+	out8(UART_TX, 'T');
+	unplug();
+	is(size_of("target"), 1, "a link to nothing makes what it names");
+
+	need(!make_only("old", said, sizeof(said)));
+	cfg = (struct serial_config){.output = (char[]){"old"}};
+	is(serial_device.create(uart->vm, &cfg, 0, &d), -EBUSY,
+	   "a second machine does not get the same file");
+	unplug();
+	fd = open("old", O_RDWR | O_CLOEXEC);
+	need(fd >= 0 &&
+	     !fcntl(fd, F_OFD_SETLK, &(struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET}));
+	is(make_only("old", said, sizeof(said)), -EBUSY, "nor one that is a drive's image");
+	ok(!strcmp(said, "wherry: error: serial: old is in use by another process or device: set "
+			 "serial.output to another file\n"),
+	   "in one line that says so");
+	close(fd);
+	is(size_of("old"), 7, "and its content is as it was");
+	unlink("old");
+	unlink("new");
+	unlink("gone");
+	unlink("link");
+	unlink("target");
+	need(!chdir("/") && !rmdir(dir));
+}
+
 /* With fd in the place of standard output. */
 static void plug_stdout(int fd)
 {
@@ -655,6 +740,7 @@ int main(void)
 	test_autoconfig();
 	test_widths();
 	test_bad_output();
+	test_file_kept();
 	all("epoll");
 	all("uring");
 	return done();

@@ -14,14 +14,16 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 
-static char top[512]; /* the test's own directory; the shared one is "share" in it */
-static int share_dir; /* host's view of the shared one */
+static char top[512];      /* the test's own directory; the shared one is "share" in it */
+static int share_dir;      /* host's view of the shared one */
+static int share_dir_file; /* a descriptor of what is no directory */
 static bool privileged;
 static bool acts;       /* has other users to act as */
 static bool own_mounts; /* in a mount namespace of the test's own */
@@ -213,17 +215,27 @@ struct listing {
 	unsigned n, room;
 };
 
-static bool collect(void *ctx, const struct share_dirent *d)
+static enum share_put collect(void *ctx, const struct share_dirent *d)
 {
 	struct listing *l = ctx;
 	struct seen *e = &l->e[l->n];
 
 	if (l->n == l->room)
-		return false;
+		return SHARE_NO_ROOM;
 	*e = (struct seen){.ino = d->ino, .next = d->next, .type = d->type};
 	memcpy(e->name, d->name, d->len);
 	l->n++;
-	return true;
+	return SHARE_PUT;
+}
+
+/* Takes nothing; at the last entry the directory goes bad: what is read after it fails. */
+static enum share_put skip_all(void *ctx, const struct share_dirent *d)
+{
+	struct share_file *file = ctx;
+
+	(void)d;
+	need(dup3(share_dir_file, file->io.fd, O_CLOEXEC) >= 0);
+	return SHARE_SKIPPED;
 }
 
 /* At most room entries after the cookie off; the caller frees e. */
@@ -766,6 +778,13 @@ static void test_listing(struct share *s, struct share_inode *root)
 	is(share_readdir(file, 0, collect, &l), -ENOTDIR, "a file has no entries");
 	share_file_close(file);
 	share_put(sub);
+	file = open_dir(dir);
+	share_dir_file = openat(share_dir, "plain", O_RDONLY | O_CLOEXEC);
+	need(share_dir_file >= 0);
+	is(share_readdir(file, 0, skip_all, file), -ENOTDIR,
+	   "an error behind entries that were left out is not the end of the directory");
+	close(share_dir_file);
+	share_file_close(file);
 	share_put(dir);
 	is(share_ninodes(s), 1, "nothing is left over");
 }
@@ -1064,6 +1083,54 @@ static void test_numbers(struct share *s, struct share_inode *root)
 
 /* ---- the budget ---- */
 
+/* Standard error goes to a file from say_begin() to say_end(). */
+static int say_begin(int *saved)
+{
+	int fd = memfd_create("stderr", MFD_CLOEXEC);
+
+	*saved = dup(STDERR_FILENO);
+	need(fd >= 0 && *saved >= 0 && dup2(fd, STDERR_FILENO) >= 0);
+	return fd;
+}
+
+static void say_end(int fd, int saved, char *said, size_t size)
+{
+	ssize_t n = pread(fd, said, size - 1, 0);
+
+	need(dup2(saved, STDERR_FILENO) >= 0 && n >= 0);
+	said[n] = '\0';
+	close(fd);
+	close(saved);
+}
+
+static uint32_t default_budget(rlim_t limit)
+{
+	struct rlimit old, low;
+	struct share *s;
+	uint32_t budget;
+
+	need(getrlimit(RLIMIT_NOFILE, &old) == 0);
+	low = (struct rlimit){.rlim_cur = limit, .rlim_max = old.rlim_max};
+	if (limit > old.rlim_max || setrlimit(RLIMIT_NOFILE, &low))
+		return 0;
+	s = open_share(false, SHARE_OWNER_AUTO, 0);
+	budget = s->budget;
+	share_close(s);
+	need(setrlimit(RLIMIT_NOFILE, &old) == 0);
+	return budget;
+}
+
+static void test_default_budget(void)
+{
+	is(default_budget(1024), (1024 - 256) / 2,
+	   "by default a share takes half of what is left of the process limit");
+	is(default_budget(64), 16, "of a low one too");
+	if (default_budget(600000))
+		is(default_budget(600000), 262144, "and of a high one no more than 262144");
+	else
+		skip("the hard limit is lower", "the default budget has a bound");
+}
+
 static void test_budget(void)
 {
 	enum { BUDGET = 8 };
@@ -1072,6 +1139,8 @@ static void test_budget(void)
 	struct share_file *file;
 	char name[16];
 	struct statx st;
+	char said[1000];
+	int saved, err = say_begin(&saved);
 	unsigned n;
 
 	for (n = 0; n < BUDGET; n++) {
@@ -1084,6 +1153,11 @@ static void test_budget(void)
 	}
 	is(n, BUDGET - 1, "objects are counted against the budget");
 	is(try_mkdir(root, "over", 0755, &ROOT, &st), -ENFILE, "one more is ENFILE");
+	say_end(err, saved, said, sizeof(said));
+	ok(!strcmp(said, "wherry: warning: fs0: the guest uses more files and directories than "
+			 "fd_budget allows (8) and gets ENFILE: raise fd_budget, and ulimit -n for "
+			 "it\n"),
+	   "which is said once, with the remedy");
 	is(try_create(root, "over", O_RDWR, 0644, &ROOT, &st), -ENFILE, "and so is an open one");
 	is(faccessat(share_dir, "over", F_OK, AT_SYMLINK_NOFOLLOW), -1, "and nothing was made");
 	is(try_lookup(root, "n0"), 0, "what is known is found all the same");
@@ -1110,7 +1184,8 @@ static void test_process_limit(struct share *s, struct share_inode *root)
 {
 	struct rlimit old, low;
 	struct statx st;
-	int probe = dup(0), made;
+	char said[1000];
+	int probe = dup(0), made, saved, err = say_begin(&saved);
 
 	host_file(share_dir, "file", "");
 	need(probe >= 0 && getrlimit(RLIMIT_NOFILE, &old) == 0);
@@ -1120,6 +1195,10 @@ static void test_process_limit(struct share *s, struct share_inode *root)
 	probe = try_lookup(root, "file");
 	made = try_create(root, "new", O_RDWR, 0644, &ROOT, &st);
 	need(setrlimit(RLIMIT_NOFILE, &old) == 0);
+	say_end(err, saved, said, sizeof(said));
+	ok(!strcmp(said, "wherry: warning: fs0: no descriptor is left (raise ulimit -n): the guest "
+			 "gets ENFILE\n"),
+	   "a share without descriptors says so once");
 	is(probe, -ENFILE, "the process's own limit is ENFILE to the guest");
 	is(made, -ENFILE, "when creating, too");
 	is(try_lookup(root, "file"), 0, "and all works again when there is room");
@@ -1714,6 +1793,7 @@ int main(void)
 	for (unsigned i = 0; i < ARRAY_LEN(tests_by_name); i++)
 		run(tests_by_name[i], false);
 	test_budget();
+	test_default_budget();
 	test_readonly();
 	test_squash();
 	test_close_drops_all();

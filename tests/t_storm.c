@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * t_storm.c - several vCPUs that write registers of the same devices at once: start, reset, kicks, BARs, vectors, rings.
+ * t_storm.c - vCPUs that all write registers of the same devices at once: start, reset, kicks, BARs, vectors, rings.
  *
- * For the thread sanitizer, and for what never comes back: an alarm ends it. Nothing is judged but that it ends.
+ * For the thread sanitizer, and for what never comes back (an alarm ends it). When the storm is over, every device has
+ * to serve an honest driver.
  */
 #include "fakeguest.h"
 #include "tap.h"
@@ -16,198 +17,324 @@
 #include <linux/virtio_blk.h>
 #include <linux/virtio_mmio.h>
 #include <linux/virtio_pci.h>
-#include <time.h>
+#include <sched.h>
 
-#define NDEV 3u
-#define NCPU 3u
-#define RING 32u
+#define NDEV       3u
+#define NCPU       3u
+#define RING       32u
+#define STEPS      6000u /* of each vCPU */
+#define PATIENCE_S 100
 
-static struct vm *vm;
-static struct pci_host *pci;
-static struct device *dev[NDEV];
-static struct virtio_dev *v[NDEV];
-static bool stop;
+enum { RNG, BLK, FS };
 
-static uint32_t rnd(uint32_t *s)
+/* The part of guest memory that a queue of a device has during the storm. */
+#define PER_QUEUE 0x2000u
+#define AVAIL     0x400u
+#define USED      0x800u
+#define BUF       0xc00u
+#define REPLY     0x1000u
+
+struct storm {
+	struct fakeguest *fg;
+	struct vm *vm;
+	struct pci_host *pci; /* NULL: virtio-mmio */
+	struct device *dev[NDEV];
+	struct virtio_dev *v[NDEV];
+	char disk[32], dir[32];
+};
+
+struct vcpu {
+	struct storm *s;
+	uint32_t seed;
+	pthread_t thread;
+};
+
+static uint32_t rnd(struct vcpu *c)
 {
-	*s ^= *s << 13;
-	*s ^= *s >> 17;
-	*s ^= *s << 5;
-	return *s;
+	c->seed ^= c->seed << 13;
+	c->seed ^= c->seed >> 17;
+	c->seed ^= c->seed << 5;
+	return c->seed;
 }
 
-static uint64_t rd(uint64_t addr, unsigned len)
+/* ---- registers ---- */
+
+static uint64_t rd(struct storm *s, uint64_t addr, unsigned len)
 {
 	uint8_t b[8] = {0};
 
-	bus_read(&vm->mmio, addr, b, len);
+	bus_read(&s->vm->mmio, addr, b, len);
 	return bus_load(b, len);
 }
 
-static void wr(uint64_t addr, unsigned len, uint64_t val)
+static void wr(struct storm *s, uint64_t addr, unsigned len, uint64_t val)
 {
 	uint8_t b[8];
 
 	bus_store(b, 8, val);
-	bus_write(&vm->mmio, addr, b, len);
+	bus_write(&s->vm->mmio, addr, b, len);
 }
 
-static uint64_t ecam(unsigned i)
+static uint64_t config(unsigned i)
 {
 	return ARCH_ECAM_BASE + ((uint64_t)(i + 1) << 15);
 }
 
-static uint64_t regs(unsigned i)
+static uint64_t bar(struct storm *s, unsigned i, unsigned nr)
 {
-	return pci ? rd(ecam(i) + PCI_BASE_ADDRESS_0, 4) & ~0xfull : ARCH_MMIO_BASE + 0x1000ull * i;
+	return rd(s, config(i) + PCI_BASE_ADDRESS_0 + 4 * nr, 4) & PCI_BASE_ADDRESS_MEM_MASK;
 }
 
-static void reg(unsigned i, unsigned off, unsigned len, unsigned moff, uint64_t val)
+/* Wherever they are now. */
+static uint64_t regs(struct storm *s, unsigned i)
 {
-	if (pci)
-		wr(regs(i) + off, len, val);
-	else
-		wr(regs(i) + moff, 4, val);
+	return s->pci ? bar(s, i, 0) : ARCH_MMIO_BASE + 0x1000ull * i;
 }
-#define STATUS(i, s) reg(i, VIRTIO_PCI_COMMON_STATUS, 1, VIRTIO_MMIO_STATUS, s)
+
+/* The same register of both transports. */
+static void reg(struct storm *s, unsigned i, unsigned pci_off, unsigned pci_len, unsigned mmio_off,
+		uint64_t val)
+{
+	if (s->pci)
+		wr(s, regs(s, i) + pci_off, pci_len, val);
+	else
+		wr(s, regs(s, i) + mmio_off, 4, val);
+}
+
+static void status(struct storm *s, unsigned i, uint8_t val)
+{
+	reg(s, i, VIRTIO_PCI_COMMON_STATUS, 1, VIRTIO_MMIO_STATUS, val);
+}
+
+static void features(struct storm *s, unsigned i, unsigned word, uint32_t val)
+{
+	reg(s, i, VIRTIO_PCI_COMMON_GFSELECT, 4, VIRTIO_MMIO_DRIVER_FEATURES_SEL, word);
+	reg(s, i, VIRTIO_PCI_COMMON_GF, 4, VIRTIO_MMIO_DRIVER_FEATURES, val);
+}
 
 static uint64_t ring_at(unsigned i, unsigned q)
 {
-	return i * 0x4000 + q * 0x2000;
+	return (2 * i + q) * PER_QUEUE;
 }
 
-static void start(unsigned i, uint32_t *s)
+static void queue(struct storm *s, unsigned i, unsigned q)
 {
-	if (pci)
-		wr(ecam(i) + PCI_COMMAND, 2, PCI_COMMAND_MEMORY);
-	STATUS(i, 0);
-	STATUS(i, 3);
-	reg(i, VIRTIO_PCI_COMMON_GFSELECT, 4, VIRTIO_MMIO_DRIVER_FEATURES_SEL, 0);
-	reg(i, VIRTIO_PCI_COMMON_GF, 4, VIRTIO_MMIO_DRIVER_FEATURES, (rnd(s) & 3ull) << 28);
-	reg(i, VIRTIO_PCI_COMMON_GFSELECT, 4, VIRTIO_MMIO_DRIVER_FEATURES_SEL, 1);
-	reg(i, VIRTIO_PCI_COMMON_GF, 4, VIRTIO_MMIO_DRIVER_FEATURES, 1);
-	STATUS(i, 11);
-	for (unsigned q = 0; q < v[i]->nqueues; q++) {
-		uint64_t at = ring_at(i, q);
+	uint64_t at = ring_at(i, q);
 
-		reg(i, VIRTIO_PCI_COMMON_Q_SELECT, 2, VIRTIO_MMIO_QUEUE_SEL, q);
-		reg(i, VIRTIO_PCI_COMMON_Q_SIZE, 2, VIRTIO_MMIO_QUEUE_NUM, RING);
-		reg(i, VIRTIO_PCI_COMMON_Q_DESCLO, 4, VIRTIO_MMIO_QUEUE_DESC_LOW, at);
-		reg(i, VIRTIO_PCI_COMMON_Q_AVAILLO, 4, VIRTIO_MMIO_QUEUE_AVAIL_LOW, at + 0x400);
-		reg(i, VIRTIO_PCI_COMMON_Q_USEDLO, 4, VIRTIO_MMIO_QUEUE_USED_LOW, at + 0x800);
-		reg(i, VIRTIO_PCI_COMMON_Q_MSIX, 2, VIRTIO_MMIO_VENDOR_ID, q);
-		reg(i, VIRTIO_PCI_COMMON_Q_ENABLE, 2, VIRTIO_MMIO_QUEUE_READY, 1);
-	}
-	STATUS(i, 15);
+	reg(s, i, VIRTIO_PCI_COMMON_Q_SELECT, 2, VIRTIO_MMIO_QUEUE_SEL, q);
+	reg(s, i, VIRTIO_PCI_COMMON_Q_SIZE, 2, VIRTIO_MMIO_QUEUE_NUM, RING);
+	reg(s, i, VIRTIO_PCI_COMMON_Q_DESCLO, 4, VIRTIO_MMIO_QUEUE_DESC_LOW, at);
+	reg(s, i, VIRTIO_PCI_COMMON_Q_AVAILLO, 4, VIRTIO_MMIO_QUEUE_AVAIL_LOW, at + AVAIL);
+	reg(s, i, VIRTIO_PCI_COMMON_Q_USEDLO, 4, VIRTIO_MMIO_QUEUE_USED_LOW, at + USED);
+	if (s->pci)
+		wr(s, regs(s, i) + VIRTIO_PCI_COMMON_Q_MSIX, 2, q);
+	reg(s, i, VIRTIO_PCI_COMMON_Q_ENABLE, 2, VIRTIO_MMIO_QUEUE_READY, 1);
 }
 
-__attribute__((no_sanitize("thread"))) static void publish(unsigned i, uint32_t *s)
+static void start(struct vcpu *c, unsigned i)
 {
-	unsigned q = rnd(s) % v[i]->nqueues;
-	uint64_t at = ring_at(i, q), buf = at + 0xc00;
-	uint8_t *p = mem_span(vm->mem, GPA(at), 0x2000);
-	uint16_t head = (uint16_t)(rnd(s) % (RING - 1)), *idx = (uint16_t *)(void *)(p + 0x402);
+	struct storm *s = c->s;
+
+	if (s->pci)
+		wr(s, config(i) + PCI_COMMAND, 2, PCI_COMMAND_MEMORY);
+	status(s, i, 0);
+	status(s, i, VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER);
+	features(s, i, 0, (rnd(c) & 3u) << VIRTIO_RING_F_INDIRECT_DESC);
+	features(s, i, 1, 1u << (VIRTIO_F_VERSION_1 - 32));
+	status(s, i, VIRTIO_CONFIG_S_FEATURES_OK);
+	for (unsigned q = 0; q < s->v[i]->nqueues; q++)
+		queue(s, i, q);
+	status(s, i, VIRTIO_CONFIG_S_DRIVER_OK);
+}
+
+/* ---- rings ---- */
+
+/* A request of some kind, put where other vCPUs put theirs: guests may race, so the sanitizer does not look here. */
+__attribute__((no_sanitize("thread"))) static void publish(struct vcpu *c, unsigned i)
+{
+	struct storm *s = c->s;
+	unsigned q = rnd(c) % s->v[i]->nqueues;
+	uint64_t at = ring_at(i, q);
+	uint8_t *p = mem_span(s->vm->mem, GPA(at), PER_QUEUE);
+	struct vring_avail *avail = (struct vring_avail *)(void *)(p + AVAIL);
+	uint16_t head = (uint16_t)(rnd(c) % (RING - 1));
 	struct vring_desc *d = (struct vring_desc *)(void *)p + head;
-	struct virtio_blk_outhdr blk = {.type = rnd(s) % 5, .sector = rnd(s) % 8};
-	struct fuse_in_header fuse = {.len = 48, .opcode = rnd(s) % 30, .nodeid = 1};
+	const struct virtio_blk_outhdr blk = {.type = rnd(c) % 5, .sector = rnd(c) % 8};
+	const struct fuse_in_header fuse = {.len = 48, .opcode = rnd(c) % 30, .nodeid = 1};
 
-	if (i == 1)
-		memcpy(p + 0xc00, &blk, sizeof(blk));
+	if (i == BLK)
+		memcpy(p + BUF, &blk, sizeof(blk));
 	else
-		memcpy(p + 0xc00, &fuse, sizeof(fuse));
-	d[0] = (struct vring_desc){buf, i == 1 ? 16 : 48, VRING_DESC_F_NEXT, (uint16_t)(head + 1)};
-	d[1] = (struct vring_desc){buf + 0x400, 513, VRING_DESC_F_WRITE, 0};
-	((uint16_t *)(void *)(p + 0x404))[*idx % RING] = head;
-	__atomic_fetch_add(idx, 1, __ATOMIC_RELEASE);
-	if (pci)
-		wr(regs(i) + 0x3000 + 4 * q, 2, q);
+		memcpy(p + BUF, &fuse, sizeof(fuse));
+	d[0] = (struct vring_desc){at + BUF, i == BLK ? 16 : 48, VRING_DESC_F_NEXT,
+				   (uint16_t)(head + 1)};
+	d[1] = (struct vring_desc){at + REPLY, 513, VRING_DESC_F_WRITE, 0};
+	avail->ring[avail->idx % RING] = head;
+	__atomic_fetch_add(&avail->idx, 1, __ATOMIC_RELEASE);
+	if (s->pci)
+		wr(s, regs(s, i) + 0x3000 + 4 * q, 2, q);
 	else
-		wr(regs(i) + VIRTIO_MMIO_QUEUE_NOTIFY, 4, q);
+		wr(s, regs(s, i) + VIRTIO_MMIO_QUEUE_NOTIFY, 4, q);
 }
 
-static void *vcpu(void *arg)
+/* ---- the storm ---- */
+
+static void step_pci(struct vcpu *c, unsigned i)
 {
-	uint32_t seed = (uint32_t)(uintptr_t)arg * 2654435761u, *s = &seed;
+	struct storm *s = c->s;
+	const uint64_t place = ARCH_PCI32_BASE + ((uint64_t)(rnd(c) % 16) << 14);
 
-	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-		unsigned i = rnd(s) % NDEV, op = rnd(s) % 16;
-
-		if (op < 2)
-			start(i, s);
-		else if (op < 10)
-			publish(i, s);
-		else if (op == 10)
-			STATUS(i, rnd(s) % 16);
-		else if (op == 11)
-			STATUS(i, 0);
-		else if (op == 12)
-			rd(regs(i) + rnd(s) % 0x4000, 1u << rnd(s) % 4);
-		else if (op == 13 && pci)
-			wr(ecam(i) + PCI_BASE_ADDRESS_0 + 4 * (rnd(s) & 1), 4,
-			   ARCH_PCI32_BASE + ((uint64_t)(rnd(s) % 16) << 14));
-		else if (op == 14 && pci)
-			wr(ecam(i) + 0x42 + rnd(s) % 0x80, 4, rnd(s));
-		else if (pci)
-			wr((rd(ecam(i) + PCI_BASE_ADDRESS_1, 4) & ~0xfull) + 4 * (rnd(s) % 12), 4,
-			   rnd(s));
-		else
-			wr(regs(i) + rnd(s) % 0x110, 4, rnd(s));
+	switch (rnd(c) % 3) {
+	case 0:
+		wr(s, config(i) + PCI_BASE_ADDRESS_0 + 4 * (rnd(c) & 1), 4, place);
+		break;
+	case 1:
+		wr(s, config(i) + 0x42 + rnd(c) % 0x80, 4, rnd(c));
+		break;
+	default:
+		wr(s, bar(s, i, 1) + 4 * (rnd(c) % 12), 4, rnd(c));
+		break;
 	}
+}
+
+static void step(struct vcpu *c)
+{
+	struct storm *s = c->s;
+	unsigned i = rnd(c) % NDEV, op = rnd(c) % 16;
+
+	if (op < 2)
+		start(c, i);
+	else if (op < 10)
+		publish(c, i);
+	else if (op == 10)
+		status(s, i, (uint8_t)(rnd(c) % 16));
+	else if (op == 11)
+		status(s, i, 0);
+	else if (op == 12)
+		rd(s, regs(s, i) + rnd(c) % 0x4000, 1u << rnd(c) % 4);
+	else if (s->pci)
+		step_pci(c, i);
+	else
+		wr(s, regs(s, i) + rnd(c) % 0x110, 4, rnd(c));
+}
+
+static void *vcpu_run(void *arg)
+{
+	for (unsigned i = 0; i < STEPS; i++)
+		step(arg);
 	return NULL;
 }
 
-static void storm(bool with_pci, unsigned ms)
+/* ---- the calm after it ---- */
+
+/* The transport has the interrupts, so the ring is looked at until the request is there. */
+static void serve(struct storm *s, unsigned i, unsigned queue_nr, const void *req, uint32_t len,
+		  uint32_t room)
 {
-	static char path[] = "/tmp/t_storm.XXXXXX", dirs[] = "/tmp/t_storm_d.XXXXXX";
-	struct vm_params params = {.mem_size = MIB(1), .pages = MEM_PAGES_SMALL, .ncpus = NCPU};
-	struct blk_config blk = {.drive_id = (char[]){"d"}, .path_on_host = path};
+	struct fg_queue *q = &s->fg->q[queue_nr];
+	const struct fg_buf r = {req, len}, w = {NULL, room};
+	struct vring_used *used;
+
+	s->fg->dev = s->v[i];
+	fg_start(s->fg, 0, RING);
+	fg_add(q, &r, len > 0, &w, 1, NULL);
+	used = fg_ptr(s->fg, q->used, sizeof(*used));
+	while (__atomic_load_n(&used->idx, __ATOMIC_ACQUIRE) != 1)
+		sched_yield();
+	ok(used->ring[0].len > 0 && used->ring[0].len <= room,
+	   "%s: %s serves an honest driver after the storm", s->pci ? "pci" : "mmio",
+	   s->dev[i]->name);
+	fg_reset(s->fg); /* the next one has the same rings */
+}
+
+static void all_serve(struct storm *s)
+{
+	const struct virtio_blk_outhdr id = {.type = htole32(VIRTIO_BLK_T_GET_ID)};
+	const struct {
+		struct fuse_in_header h;
+		struct fuse_init_in in;
+	} init = {{.len = sizeof(init), .opcode = FUSE_INIT, .unique = 2},
+		  {.major = FUSE_KERNEL_VERSION, .minor = 36}};
+
+	/* All of them first: any may still have a ring where the driver's heap is. */
+	for (unsigned i = 0; i < NDEV; i++)
+		virtio_status_write(s->v[i], 0);
+	serve(s, RNG, 0, NULL, 0, 64);
+	serve(s, BLK, 0, &id, sizeof(id), 21);
+	serve(s, FS, 1, &init, sizeof(init), 256);
+}
+
+/* ---- life ---- */
+
+static void devices_create(struct storm *s)
+{
+	struct blk_config blk = {.drive_id = (char[]){"d"}, .path_on_host = s->disk};
 	struct fs_config fs = {.tag = (char[]){"t"},
-			       .share = {.path = dirs},
+			       .share = {.path = s->dir},
 			       .fuse = {FUSE_CACHE_AUTO, UINT32_MAX, UINT32_MAX, UINT32_MAX},
 			       .queue_size = 64};
-	pthread_t t[NCPU];
-	static int fd = -1;
 
-	if (fd < 0) {
-		fd = mkstemp(path);
-		need(fd >= 0 && !ftruncate(fd, MIB(1)) && mkdtemp(dirs));
-	}
-	stop = false;
-	pci = NULL;
-	need(!vm_create_bare(&vm, &params));
-	need(!rng_device.create(vm, NULL, 0, &dev[0]));
-	need(!blk_device.create(vm, &blk, 0, &dev[1]));
-	need(!fs_device.create(vm, &fs, 0, &dev[2]));
-	if (with_pci)
-		need(!pci_host_create(&pci, vm));
+	need(!rng_device.create(s->vm, NULL, 0, &s->dev[RNG]));
+	need(!blk_device.create(s->vm, &blk, 0, &s->dev[BLK]));
+	need(!fs_device.create(s->vm, &fs, 0, &s->dev[FS]));
 	for (unsigned i = 0; i < NDEV; i++) {
-		v[i] = container_of(dev[i], struct virtio_dev, base);
-		need(!virtio_attach(v[i], vm));
-		need(!(pci ? virtio_pci_create(v[i], vm, pci) : virtio_mmio_create(v[i], vm)));
-		need(!virtio_run(v[i]));
+		s->v[i] = container_of(s->dev[i], struct virtio_dev, base);
+		need(!virtio_attach(s->v[i], s->vm));
+		need(!(s->pci ? virtio_pci_create(s->v[i], s->vm, s->pci)
+			      : virtio_mmio_create(s->v[i], s->vm)));
+		need(!virtio_run(s->v[i]));
 	}
-	for (uintptr_t i = 0; i < NCPU; i++)
-		need(!pthread_create(&t[i], NULL, vcpu, (void *)(i + 1)));
-	nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000l}, NULL);
-	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+}
+
+static void storm_end(struct storm *s)
+{
+	for (unsigned i = 0; i < NDEV; i++)
+		virtio_detach(s->v[i]);
+	for (unsigned i = 0; i < NDEV; i++)
+		s->dev[i]->destroy(s->dev[i]);
+	pci_host_destroy(s->pci);
+	s->fg->dev = NULL;
+	fg_destroy(s->fg);
+	unlink(s->disk);
+	need(!rmdir(s->dir));
+}
+
+static void storm(bool with_pci)
+{
+	struct storm s = {.fg = fg_create(MIB(1)),
+			  .disk = "/tmp/t_storm.XXXXXX",
+			  .dir = "/tmp/t_storm.XXXXXX"};
+	struct vcpu cpu[NCPU];
+	int fd = mkstemp(s.disk);
+
+	need(fd >= 0 && !ftruncate(fd, MIB(1)) && !close(fd) && mkdtemp(s.dir));
+	s.vm = s.fg->vm;
+	if (with_pci)
+		need(!pci_host_create(&s.pci, s.vm));
+	devices_create(&s);
+	for (unsigned i = 0; i < NCPU; i++) {
+		cpu[i] = (struct vcpu){.s = &s, .seed = (i + 1) * 2654435761u};
+		need(!pthread_create(&cpu[i].thread, NULL, vcpu_run, &cpu[i]));
+	}
 	for (unsigned i = 0; i < NCPU; i++)
-		pthread_join(t[i], NULL);
-	for (unsigned i = 0; i < NDEV; i++)
-		virtio_detach(v[i]);
-	for (unsigned i = 0; i < NDEV; i++)
-		dev[i]->destroy(dev[i]);
-	pci_host_destroy(pci);
-	vm_destroy(vm);
-	ok(1, "%s: a storm of register writes passes", with_pci ? "pci" : "mmio");
+		need(!pthread_join(cpu[i].thread, NULL));
+	all_serve(&s);
+	storm_end(&s);
+}
+
+static void on_engine(const char *engine)
+{
+	printf("# %s\n", engine);
+	setenv("WHERRY_ENGINE", engine, 1);
+	storm(true);
+	storm(false);
 }
 
 int main(void)
 {
-	const char *ms = getenv("STORM_MS");
-
 	log_set_level(LOG_ERR);
-	alarm(100);
-	storm(true, ms ? (unsigned)atoi(ms) : 1000);
-	storm(false, ms ? (unsigned)atoi(ms) : 1000);
+	alarm(PATIENCE_S);
+	on_engine("uring");
+	on_engine("epoll");
 	return done();
 }

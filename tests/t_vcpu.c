@@ -12,6 +12,7 @@
 #include "../vmm/vm.h"
 #include "tap.h"
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 
 #define CODE       0x100000
@@ -336,6 +337,7 @@ static void test_smp(void)
 	while (up < 3 && machine_hear(&m) == 'A')
 		up++;
 	is(up, 3, "the guest starts its three other vCPUs");
+	is(raise(SIGRTMIN), 0, "a kick that hits a thread without a vCPU means nothing");
 	vm_set_end(m.vm, VM_USER, NULL);
 	vcpus_stop(m.vcpus);
 	vcpus_stop(m.vcpus);

@@ -58,6 +58,8 @@ struct arch_boot {
 
 /* Boot parameters, page tables, GDT, ACPI and MP tables into RAM. -errno (logged). */
 int arch_boot_write(struct vm *, const struct arch_boot *) must_check;
+/* Whether every name of a cpu_mask is a feature that can be hidden; false: a sentence of at most n bytes in err. */
+bool arch_cpu_mask_check(const char *names, char *err, size_t n);
 /* CPUID, MSRs, local APIC; for vCPU 0 the entry registers (boot is NULL for the others). -errno (logged). */
 int arch_vcpu_init(struct vm *, int vcpu_fd, unsigned id, const struct arch_boot *boot) must_check;
 /* One line with the registers, for fatal exits. */

@@ -306,6 +306,7 @@ int irq_gsi_alloc(struct vm *vm)
 	 * are not found here by any driver that would take their pins.
 	 */
 	static const uint8_t pins[] = {5, 6, 7, 10, 11, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23};
+	_Static_assert(ARRAY_LEN(pins) == IRQ_FREE_PINS, "messages name it");
 	struct irq_table *t = vm->irqs;
 	int r = -ENOSPC;
 

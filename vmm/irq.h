@@ -52,7 +52,8 @@ void irq_set_level(const struct irq *, bool high);
 struct syscalls;
 extern const struct syscalls irq_syscalls;
 
-/* A free IOAPIC pin, or -ENOSPC. */
+/* A free IOAPIC pin, or -ENOSPC: there are so many. */
+#define IRQ_FREE_PINS 15
 int irq_gsi_alloc(struct vm *) must_check;
 
 #endif

@@ -13,7 +13,10 @@
 #include <stdio.h>
 #include <time.h>
 
-#define LINE_MAX_BYTES   1024
+#define LINE_MAX_BYTES  1024
+#define LINE_TAIL_BYTES 300
+#define TEXT_MAX_BYTES \
+	16384 /* of a line before it is shortened: a few paths, each PATH_MAX at most */
 #define LINES_PER_SECOND 10
 
 static enum log_level max_level = LOG_WARN;
@@ -59,32 +62,64 @@ static void make_printable(char *s, size_t n)
 			s[i] = '?';
 }
 
-void log_at(enum log_level level, const char *fmt, ...)
+/* Takes out the middle of what is longer than room; the length then. */
+static size_t shorten(char *s, size_t n, size_t room)
+{
+	static const char gap[] = {'.', '.', '.'};
+	size_t head = room - LINE_TAIL_BYTES - sizeof(gap);
+
+	if (n <= room)
+		return n;
+	memcpy(s + head, gap, sizeof(gap));
+	memmove(s + head + sizeof(gap), s + n - LINE_TAIL_BYTES, LINE_TAIL_BYTES);
+	return room;
+}
+
+/* errno is what %m shows. */
+printf_like(2, 0) static void write_line(enum log_level level, const char *fmt, va_list ap)
 {
 	static const char *const word[] = {"error", "warning", "info", "debug"};
-	char line[LINE_MAX_BYTES];
-	const size_t room =
-		sizeof(line) - 2; /* text and its NUL; CR LF takes the NUL's place and one more */
-	int saved = errno, start;
+	char line[TEXT_MAX_BYTES];
+	int shown = errno, start = snprintf(line, sizeof(line), "wherry: %s: ", word[level]);
 	size_t len;
-	va_list ap;
 
-	if (!level_shown(level))
-		return;
-	start = snprintf(line, room, "wherry: %s: ", word[level]);
-
-	errno = saved; /* for %m */
-	va_start(ap, fmt);
-	vsnprintf(line + start, room - start, fmt, ap);
-	va_end(ap);
-
-	len = strlen(line); /* not start + n: a long line was cut */
+	errno = shown;
+	vsnprintf(line + start, sizeof(line) - start, fmt, ap);
+	len = shorten(line, strlen(line), LINE_MAX_BYTES - 2); /* CR LF */
 	make_printable(line, len);
 	if (__atomic_load_n(&raw_terminal, __ATOMIC_RELAXED))
 		line[len++] = '\r';
 	line[len++] = '\n';
 	emit(line, len);
+}
+
+void log_at(enum log_level level, const char *fmt, ...)
+{
+	int saved = errno;
+	va_list ap;
+
+	if (!level_shown(level))
+		return;
+	va_start(ap, fmt);
+	write_line(level, fmt, ap);
+	va_end(ap);
 	errno = saved;
+}
+
+const char *log_remedy(int err, const char *otherwise)
+{
+	switch (err) {
+	case EMFILE:
+		return "raise ulimit -n";
+	case ENFILE:
+		return "raise ulimit -n, or the host's fs.file-max";
+	case EAGAIN: /* of clone, above all */
+		return "raise ulimit -u, or the host's kernel.threads-max";
+	case ENOMEM:
+		return "free memory on the host, or raise ulimit -v";
+	default:
+		return otherwise;
+	}
 }
 
 /*

@@ -24,11 +24,18 @@ void log_set_raw_terminal(bool raw);
  */
 void log_set_patience(int ms);
 
+/* A line that is too long loses its middle: its beginning names the object, its end says why and what to do. */
 void log_at(enum log_level level, const char *fmt, ...) printf_like(2, 3);
 #define log_err(...)   log_at(LOG_ERR, __VA_ARGS__)
 #define log_warn(...)  log_at(LOG_WARN, __VA_ARGS__)
 #define log_info(...)  log_at(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
+
+/*
+ * What to do where the process or the host has run out of descriptors, threads or memory, which may happen to any call;
+ * for every other errno what the caller would say.
+ */
+const char *log_remedy(int err, const char *otherwise);
 
 /* A flag in the object whose fault it is: the line is written the first time only. */
 struct log_once {

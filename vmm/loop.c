@@ -70,8 +70,8 @@ int loop_thread(pthread_t *thread, const char *name, void *(*fn)(void *), void *
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	errno = err;
 	if (err)
-		log_err("%s: cannot start a thread (is a limit on processes or memory set?): %m",
-			name);
+		log_err("%s: cannot start a thread (%s): %m", name,
+			log_remedy(err, "configure fewer devices"));
 	return -err;
 }
 
@@ -398,7 +398,8 @@ static int engine_create(struct iothread *io, enum loop_engine engine, unsigned 
 	}
 	err = engine_try(io, &loop_epoll, depth);
 	if (err)
-		log_err("%s: cannot make an epoll instance: %m", io->name);
+		log_err("%s: cannot make an epoll instance (%s): %m", io->name,
+			log_remedy(-err, "is this host's kernel built without epoll?"));
 	return err;
 }
 
@@ -409,8 +410,8 @@ static int wake_create(struct iothread *io)
 	io->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (io->wake_fd < 0) {
 		err = -errno;
-		log_err("%s: cannot make an eventfd (is the limit on open files too low?): %m",
-			io->name);
+		log_err("%s: cannot make an eventfd (%s): %m", io->name,
+			log_remedy(-err, "is this host's kernel built without eventfd?"));
 		return err;
 	}
 	io->wake = (struct watch){.fd = io->wake_fd, .kind = WATCH_EVENTFD, .ready = wake_ready};

@@ -156,6 +156,30 @@ void opt_accepts(const struct opt *o, char *buf, size_t n)
 	}
 }
 
+/* ---- checks ---- */
+
+bool opt_check_id(const void *text, char err[OPT_ERR_MAX])
+{
+	static const char legal[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+	const char *s = text;
+
+	if (!s[strspn(s, legal)])
+		return true;
+	complain(err, 0, "must be of letters, digits and _");
+	return false;
+}
+
+bool opt_check_pow2(const void *number, char err[OPT_ERR_MAX])
+{
+	uint64_t v = *(const uint64_t *)number;
+
+	if (v && !(v & (v - 1)))
+		return true;
+	complain(err, 0, "must be a power of two");
+	return false;
+}
+
 /* ---- setters ---- */
 
 /* The kinds that no value fits or every value does; 1 if o is not one of them. */
@@ -174,6 +198,8 @@ static int set_number(const struct opt *o, void *obj, uint64_t v, char *err)
 {
 	if (v < o->min || v > number_max(o))
 		return not_accepted(o, -ERANGE, err);
+	if (o->check && !o->check(&v, err))
+		return -EINVAL;
 	if (o->kind == OPT_U32)
 		*(uint32_t *)field(o, obj) = (uint32_t)v;
 	else
@@ -194,7 +220,8 @@ static int set_enum(const struct opt *o, void *obj, const char *v, size_t len, c
 
 static int set_string(const struct opt *o, void *obj, const char *v, size_t len, char *err)
 {
-	char **s = field(o, obj), *copy;
+	char **s = field(o, obj);
+	auto_free char *copy = NULL;
 
 	if (len < o->min || (o->max && len > o->max))
 		return not_accepted(o, -ERANGE, err);
@@ -203,8 +230,10 @@ static int set_string(const struct opt *o, void *obj, const char *v, size_t len,
 	copy = strndup(v, len);
 	if (!copy)
 		return complain(err, -ENOMEM, "does not fit in memory");
+	if (o->check && !o->check(copy, err))
+		return -EINVAL;
 	free(*s);
-	*s = copy;
+	*s = take_ptr(&copy);
 	return 0;
 }
 
@@ -440,17 +469,33 @@ static char *next_item(char **rest)
 	return item;
 }
 
+static bool holds_value(const struct opt *o)
+{
+	return o->kind != OPT_LATER && o->kind != OPT_IGNORE;
+}
+
+/* NULL: there is none. */
+static const struct opt *first_value(const struct opt_table *table)
+{
+	for (unsigned i = 0; i < table->n; i++)
+		if (holds_value(&table->opts[i]))
+			return &table->opts[i];
+	return NULL;
+}
+
 static void unknown_key(const struct opt_table *table, const char *key, size_t len, char *err)
 {
 	struct text t = {.buf = err, .size = OPT_ERR_MAX};
 
 	text_add(&t, "%.*s: unknown; there is", (int)MIN(len, (size_t)40), key);
+	if (!first_value(table))
+		text_add(&t, " nothing to set");
 	for (unsigned i = 0; i < table->n; i++)
-		if (table->opts[i].kind != OPT_LATER && table->opts[i].kind != OPT_IGNORE)
+		if (holds_value(&table->opts[i]))
 			text_add(&t, " %s", table->opts[i].key);
 }
 
-/* The option an item names, or the table's first if it comes first without "="; NULL: err says why. */
+/* The option an item names, or the first that holds a value if it comes first without "="; NULL: err says why. */
 static const struct opt *item_option(const struct opt_table *table, const char *item, bool first,
 				     char *err)
 {
@@ -460,8 +505,8 @@ static const struct opt *item_option(const struct opt_table *table, const char *
 
 	if (!len)
 		complain(err, -EINVAL, "has an item without a key");
-	else if (!eq && first && !(o && o->kind == OPT_BOOL))
-		return &table->opts[0];
+	else if (!eq && first && first_value(table) && !(o && o->kind == OPT_BOOL))
+		return first_value(table);
 	else if (!o)
 		unknown_key(table, item, len, err);
 	return o;

@@ -32,6 +32,11 @@ struct opt {
 		max; /* numbers: range (max 0: the type's); strings: length in bytes (max 0: no bound) */
 	const char *const *names; /* OPT_ENUM: NULL-terminated */
 	const struct opt_table *sub;
+	/*
+	 * What kind, range and names cannot say; NULL: nothing. value is the string (const char *) or the number
+	 * (const uint64_t *). False: err says what would be right.
+	 */
+	bool (*check)(const void *value, char *err);
 	const char *help;
 };
 struct opt_table {
@@ -40,7 +45,11 @@ struct opt_table {
 	size_t size; /* of the struct */
 };
 
-#define OPT_ERR_MAX 200
+#define OPT_ERR_MAX 600
+
+/* Checks that tables share: letters, digits and _; a power of two. */
+bool opt_check_id(const void *text, char err[OPT_ERR_MAX]);
+bool opt_check_pow2(const void *number, char err[OPT_ERR_MAX]);
 
 /* Zeroes obj and sets every default, nested objects too. -ENOMEM. */
 int opt_defaults(const struct opt_table *, void *obj) must_check;
@@ -55,7 +64,7 @@ int opt_set_str(const struct opt *, void *obj, const char *v, size_t len, char e
 	must_check;
 /*
  * "key=value,key=value": sets each; "key" alone sets a bool; a doubled comma is a literal comma; the first item may
- * lack "key=" and then goes to the table's first option. seen (table->n bools) marks what was set. err names the key.
+ * lack "key=" and then goes to the table's first option that holds a value. seen (table->n bools) marks what was set. err names the key.
  */
 int opt_parse_list(const struct opt_table *, void *obj, const char *text, bool *seen,
 		   char err[OPT_ERR_MAX]) must_check;

@@ -185,10 +185,23 @@ static void on_sigsys(int sig, siginfo_t *info, void *context)
 	_exit(SANDBOX_EXIT);
 }
 
+/* A misspelt "off" would leave a debugger's user without a word about why nothing changed. */
+static int check_env(void)
+{
+	const char *env = getenv("WHERRY_SECCOMP");
+
+	if (!env || !*env || !strcmp(env, "off"))
+		return 0;
+	log_err("WHERRY_SECCOMP=%s is not known: use off, or unset it", env);
+	return -EINVAL;
+}
+
 int sandbox_init(void)
 {
 	struct sigaction sa = {.sa_sigaction = on_sigsys, .sa_flags = SA_SIGINFO};
 
+	if (check_env())
+		return -EINVAL;
 	/* No other signal's handler may run between the hook and the end. */
 	sigfillset(&sa.sa_mask);
 	if (sigaction(SIGSYS, &sa, NULL) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {

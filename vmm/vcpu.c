@@ -66,6 +66,9 @@ static __thread struct kvm_run *kick_run;
 static void kick_handler(int sig)
 {
 	(void)sig;
+	/* Sent from outside to a thread that has no vCPU: it means nothing. */
+	if (!kick_run)
+		return;
 	/* Partner: KVM reads it on entry, in this very thread: a kick that lands just before
 	 * KVM_RUN still counts. */
 	__atomic_store_n(&kick_run->immediate_exit, 1, __ATOMIC_RELAXED);
@@ -98,9 +101,8 @@ printf_like(3, 4) static void end_with_dump(const struct vcpu *v, enum vm_end en
 	va_start(ap, fmt);
 	vsnprintf(detail + n, sizeof(detail) - (size_t)n, fmt, ap);
 	va_end(ap);
-	/* Once: a vCPU that fails after the machine has ended adds nothing. */
+	/* Once: a vCPU that fails after the machine has ended adds nothing. The reason is said by who reads the end. */
 	if (should_run(v)) {
-		log_err("%s", detail);
 		complete_access(v);
 		arch_vcpu_dump(v->fd, v->id);
 	}
@@ -244,7 +246,8 @@ static int vcpu_init(struct vcpu *v, const struct arch_boot *boot)
 
 	v->fd = ioctl(vm->vm_fd, KVM_CREATE_VCPU, v->id);
 	if (v->fd < 0) {
-		log_err("vcpu%u: KVM_CREATE_VCPU: %m", v->id);
+		log_err("vcpu%u: KVM_CREATE_VCPU (%s): %m", v->id,
+			log_remedy(errno, "lower vcpu_count"));
 		return -errno;
 	}
 	/* The page through which KVM tells why it came back. */
@@ -297,7 +300,8 @@ static int start_thread(struct vcpu *v)
 	int r = pthread_create(&v->thread, NULL, vcpu_thread, v);
 
 	if (r) {
-		log_err("vcpu%u: no thread: %s", v->id, strerror(r));
+		log_err("vcpu%u: no thread (%s): %s", v->id, log_remedy(r, "lower vcpu_count"),
+			strerror(r));
 		return -r;
 	}
 	v->started = true;

@@ -59,7 +59,8 @@ int vm_create_bare(struct vm **out, const struct vm_params *p)
 	vm->end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (vm->end_fd < 0) {
 		r = -errno;
-		log_err("vm: eventfd: %m");
+		log_err("vm: eventfd (%s): %m",
+			log_remedy(errno, "does the host's kernel have it?"));
 		goto fail;
 	}
 	*out = vm;
@@ -68,6 +69,8 @@ fail:
 	vm_destroy(vm);
 	return r;
 }
+
+#define NOT_KVM "it is not KVM's device: remove it and load kvm_intel or kvm_amd"
 
 /* The reason and the remedy, for what goes wrong on most hosts. */
 static int kvm_open(int *out)
@@ -91,7 +94,7 @@ static int kvm_open(int *out)
 			"kvm NAME, then log in again)");
 		return -EACCES;
 	}
-	log_err("/dev/kvm: %m");
+	log_err("/dev/kvm (%s): %m", log_remedy(errno, NOT_KVM));
 	return -errno;
 }
 
@@ -99,6 +102,10 @@ static int kvm_check(int kvm_fd)
 {
 	int version = ioctl(kvm_fd, KVM_GET_API_VERSION, 0);
 
+	if (version < 0) {
+		log_err("/dev/kvm: %s: %m", NOT_KVM);
+		return -ENOTSUP;
+	}
 	if (version != KVM_API_VERSION) {
 		log_err("/dev/kvm: API version %d, not %d: a current kernel is needed", version,
 			KVM_API_VERSION);
@@ -131,7 +138,8 @@ static int kvm_create_vm(int kvm_fd, int *out)
 		log_err("/dev/kvm: the processor's virtualization is in use by another hypervisor: "
 			"stop it");
 	else
-		log_err("/dev/kvm: KVM_CREATE_VM: %m");
+		log_err("/dev/kvm: KVM_CREATE_VM (%s): %m",
+			log_remedy(errno, "the host's dmesg may say why"));
 	return -errno;
 }
 

@@ -229,8 +229,8 @@ void arch_vcpu_dump(int vcpu_fd, unsigned id)
 		log_err("vcpu%u: registers cannot be read: %m", id);
 		return;
 	}
-	log_err("vcpu%u: rip %04x:%llx rflags %llx rsp %llx rax %llx rbx %llx rcx %llx rdx %llx "
-		"rsi %llx rdi %llx rbp %llx cr0 %llx cr2 %llx cr3 %llx cr4 %llx efer %llx",
-		id, s.cs.selector, r.rip, r.rflags, r.rsp, r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi,
-		r.rbp, s.cr0, s.cr2, s.cr3, s.cr4, s.efer);
+	log_warn("vcpu%u: rip %04x:%llx rflags %llx rsp %llx rax %llx rbx %llx rcx %llx rdx %llx "
+		 "rsi %llx rdi %llx rbp %llx cr0 %llx cr2 %llx cr3 %llx cr4 %llx efer %llx",
+		 id, s.cs.selector, r.rip, r.rflags, r.rsp, r.rax, r.rbx, r.rcx, r.rdx, r.rsi,
+		 r.rdi, r.rbp, s.cr0, s.cr2, s.cr3, s.cr4, s.efer);
 }

@@ -9,6 +9,7 @@
  * and kvmclock's are left as KVM fills them. Runs on main. Spec: Intel SDM 2A, CPUID; AMD APM 3,
  * appendix E; KVM Documentation/virt/kvm/x86/cpuid.rst.
  */
+#include "arch.h"
 #include "log.h"
 #include "vm.h"
 #include "x86.h"
@@ -274,16 +275,47 @@ static void add_clock(struct kvm_cpuid2 *list, const struct topology *t)
 
 /* ---- hiding features ---- */
 
-static int mask_unknown(const char *name, size_t len)
+/* ARRAY_LEN(features): it is none. */
+static unsigned feature_find(const char *name, size_t len)
 {
-	char known[1024] = "";
-	size_t n = 0;
+	unsigned i = 0;
 
-	for (unsigned i = 0; i < ARRAY_LEN(features) && n < sizeof(known); i++)
-		n += (size_t)snprintf(known + n, sizeof(known) - n, " %s", features[i].name);
-	log_err("cpu_mask: no feature \"%.*s\"; known are:%s", (int)MIN(len, (size_t)40), name,
-		known);
-	return -EINVAL;
+	while (i < ARRAY_LEN(features) &&
+	       (strlen(features[i].name) != len || memcmp(features[i].name, name, len) != 0))
+		i++;
+	return i;
+}
+
+static void say_unknown(const char *name, size_t len, char *err, size_t n)
+{
+	size_t at = (size_t)snprintf(
+		err, n, "no feature \"%.*s\"; known are:", (int)MIN(len, (size_t)40), name);
+
+	for (unsigned i = 0; i < ARRAY_LEN(features) && at < n; i++)
+		at += (size_t)snprintf(err + at, n - at, " %s", features[i].name);
+}
+
+/* The next of the names, without its comma: false at the end. */
+static bool next_name(const char **names, const char **name, size_t *len)
+{
+	*names += strspn(*names, ",");
+	*name = *names;
+	*len = strcspn(*names, ",");
+	*names += *len;
+	return *len;
+}
+
+bool arch_cpu_mask_check(const char *names, char *err, size_t n)
+{
+	const char *name;
+	size_t len;
+
+	while (next_name(&names, &name, &len))
+		if (feature_find(name, len) == ARRAY_LEN(features)) {
+			say_unknown(name, len, err, n);
+			return false;
+		}
+	return true;
 }
 
 static uint32_t *reg_of(struct kvm_cpuid_entry2 *e, enum reg reg)
@@ -294,30 +326,24 @@ static uint32_t *reg_of(struct kvm_cpuid_entry2 *e, enum reg reg)
 	return regs[reg];
 }
 
-static int mask_one(struct kvm_cpuid2 *list, const char *name, size_t len)
-{
-	for (unsigned i = 0; i < ARRAY_LEN(features); i++) {
-		struct kvm_cpuid_entry2 *e;
-
-		if (strlen(features[i].name) != len || memcmp(features[i].name, name, len) != 0)
-			continue;
-		e = list_find(list, features[i].leaf, features[i].index);
-		if (e)
-			*reg_of(e, features[i].reg) &= ~(1u << features[i].bit);
-		return 0;
-	}
-	return mask_unknown(name, len);
-}
-
 static int mask_all(struct kvm_cpuid2 *list, const char *names)
 {
-	while (names && *names) {
-		size_t len = strcspn(names, ",");
-		int r = len ? mask_one(list, names, len) : 0;
+	char err[600];
+	const char *name;
+	size_t len;
 
-		if (r)
-			return r;
-		names += len + (names[len] == ',');
+	if (!names)
+		return 0;
+	if (!arch_cpu_mask_check(names, err, sizeof(err))) {
+		log_err("cpu_mask: %s", err);
+		return -EINVAL;
+	}
+	while (next_name(&names, &name, &len)) {
+		unsigned i = feature_find(name, len);
+		struct kvm_cpuid_entry2 *e = list_find(list, features[i].leaf, features[i].index);
+
+		if (e)
+			*reg_of(e, features[i].reg) &= ~(1u << features[i].bit);
 	}
 	return 0;
 }
