@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# driver.sh WORK [GUEST...]   boots the test guests, two at a time, and speaks TAP
+# driver.sh WORK [GUEST...]   boots the test guests, two at a time, and speaks TAP; --list names them
 #
 # Runs where /dev/kvm runs Linux: on a good host, or inside the lab. WORK is an empty directory on a
 # real file system. Each guest below is a machine, the scripts of guest/test it runs, and how it must
@@ -11,7 +11,7 @@
 # shellcheck disable=SC2317 # the guests are called by name
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
-work=$1
+work=${1:?driver.sh WORK [GUEST...]}
 shift
 fixtures=$top/build/guest/fixtures
 export PATH=$PATH:/usr/sbin:/sbin # a plain user may not have them
@@ -20,6 +20,10 @@ base="console=ttyS0 panic=-1 pci=noearly i8042.noaux i8042.nomux i8042.nopnp i80
 # ---- the guests. Defaults: see guest() ----
 
 guests=(limit pci mmio big bare intx terminal firecracker)
+[ "$work" != --list ] || {
+	echo "${guests[*]}"
+	exit 0
+}
 
 guest_limit() { # nothing to do, and no end: idle CPUs must be ended too
 	run=none end=hang limit=20 status=124 said='time limit'
