@@ -21,7 +21,8 @@ OBJ	:= $(SRC:%.c=$(O)/%.o)
 LIBOBJ	:= $(filter-out $(O)/cmd/main.o,$(OBJ))
 UNIT	:= $(patsubst tests/%.c,%,$(wildcard tests/t_*.c))
 FUZZ	:= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-C_FILES := $(wildcard */*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch] guest/payload/*.[ch])
+# Not every folder: O may be one.
+C_FILES := $(foreach d,vmm devices cmd tests tests/fuzz tests/bench guest guest/payload guest/module,$(wildcard $d/*.[ch]))
 Q	:= $(if $(V),,@)
 SHELL	:= /bin/bash
 
@@ -72,33 +73,34 @@ deps:
 unit-programs: $(UNIT:%=$(O)/tests/%)
 check-unit: unit-programs
 	$(Q)tests/run.sh $(UNIT:%=$(O)/tests/%)
-check-san:
+san-programs:
 	$(Q)$(MAKE) --no-print-directory O=build/asan SAN=address,undefined unit-programs
 	$(Q)$(MAKE) --no-print-directory O=build/tsan SAN=thread $(TSAN_UNIT:%=build/tsan/tests/%)
+check-san: san-programs
 	$(Q)WHERRY_SECCOMP=off tests/run.sh $(UNIT:%=build/asan/tests/%) $(TSAN_UNIT:%=build/tsan/tests/%)
 # Threads meet in these; the others have one.
-TSAN_UNIT := t_bus t_log t_loop t_virtio t_blk t_serial t_irq t_vm t_vcpu t_share t_virtio_fs t_fuse
+TSAN_UNIT := t_bus t_log t_loop t_virtio t_blk t_serial t_irq t_vm t_vcpu t_share t_virtio_fs t_fuse t_storm
 check-cli: wherry payload
 	$(Q)tests/run.sh tests/check-cli.sh
 check-kvm: wherry payload
-	$(Q)tests/run.sh tests/check-kvm.sh
+	$(Q)tests/run.sh tests/check-kvm.sh tests/check-term.sh
 check-guest: wherry
 	$(Q)tests/run.sh tests/check-guest.sh
 payload:
-	$(Q)$(MAKE) --no-print-directory -C guest/payload O=$(abspath build/payload)
+	$(Q)$(MAKE) --no-print-directory -C guest/payload O=../../build/payload
 # Figures are ratios within one run; see the head of each script.
 bench: wherry payload
 	$(Q)tests/bench.sh
 bench-lab: wherry
 	$(Q)tests/bench-lab.sh
 
-fuzz: $(FUZZ:%=build/fuzz/%)
-	$(Q)tests/fuzz.sh $^
-build/fuzz/%: tests/fuzz/%.c tests/fakeguest.c $(wildcard vmm/*.[ch] devices/*.[ch]) $(O)/syscall_names.h
-	@echo "  FUZZ  $@"
-	@mkdir -p $(@D)
-	$(Q)clang -std=gnu17 -D_GNU_SOURCE -I$(O) -g -O1 -fsanitize=fuzzer,address,undefined -o $@ \
-		$< tests/fakeguest.c $(wildcard vmm/*.c devices/*.c) $(LDLIBS)
+fuzz: fuzz-programs
+	$(Q)tests/fuzz.sh $(FUZZ:%=build/fuzz/%)
+fuzz-programs:
+	$(Q)$(MAKE) --no-print-directory CC=clang O=build/fuzz SAN=fuzzer-no-link,address,undefined $(FUZZ:%=build/fuzz/%)
+$(FUZZ:%=$(O)/%): $(O)/%: $(O)/tests/fuzz/%.o $(O)/tests/fakeguest.o $(O)/libwherry.a
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
 # The arrows of ARCHITECTURE.md, proven by grep.
 layers:
@@ -130,6 +132,6 @@ clean:
 distclean:
 	rm -rf build wherry
 
-.PHONY: try check deps unit-programs check-unit check-san check-cli check-kvm check-guest payload bench bench-lab fuzz layers format force \
-	format-check tidy both-compilers clean distclean
--include $(OBJ:.o=.d) $(UNIT:%=$(O)/tests/%.d) $(O)/tests/fakeguest.d
+.PHONY: try check deps unit-programs check-unit san-programs check-san check-cli check-kvm check-guest payload bench bench-lab \
+	fuzz fuzz-programs layers format force format-check tidy both-compilers clean distclean
+-include $(OBJ:.o=.d) $(UNIT:%=$(O)/tests/%.d) $(FUZZ:%=$(O)/tests/fuzz/%.d) $(O)/tests/fakeguest.d

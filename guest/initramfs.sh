@@ -12,7 +12,7 @@ initramfs_base() {
 		echo "no busybox: apt-get install busybox-static" >&2
 		return 1
 	}
-	rm -rf "$1"
+	rm -rf "${1:?}"
 	mkdir -p "$1"/{bin,dev,etc,proc,sys,tmp,run,mnt}
 	ln -s bin "$1/sbin"
 	cp "$busybox" "$1/bin/busybox"
@@ -27,7 +27,7 @@ initramfs_modules() {
 	version=$(cat "$kernel/version")
 	shift
 	list=$(modprobe -C /dev/null -d "$kernel/root" -S "$version" --show-depends -a "$@") || return 1
-	awk '$1 == "insmod" { print $2 }' <<<"$list" | sort -u | while read -r file; do
+	sed -n 's/^insmod \(.*[^ ]\) *$/\1/p' <<<"$list" | sort -u | while read -r file; do
 		install -D -m 644 "$file" "$dir/lib/modules/$version/${file#*"/$version/"}"
 	done
 	cp "$kernel/modules"/modules.{builtin,builtin.modinfo,order} "$dir/lib/modules/$version/"

@@ -123,7 +123,7 @@ if [ "${BENCH_IN_LAB:-}" ]; then
 fi
 prepare || exit
 if ./wherry doctor --quiet; then
-	work=$(mktemp -d)
+	work=$(mktemp -d) || exit 1
 	trap 'rm -rf "$work"' EXIT
 	compare
 else

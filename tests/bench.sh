@@ -19,8 +19,8 @@ set -u
 cd "$(dirname "$0")/.." || exit
 rounds=${1:-5}
 ms=${2:-300}
-wherry=$(realpath "${WHERRY:-./wherry}")
-payload=$(realpath "${PAYLOAD:-build/payload}")
+wherry=$(realpath "${WHERRY:-./wherry}") || exit 1
+payload=$(realpath "${PAYLOAD:-build/payload}") || exit 1
 virtiofsd=/usr/lib/qemu/virtiofsd
 elf=$payload/payload.elf
 
@@ -28,9 +28,9 @@ if ! [ -r /dev/kvm ] || ! [ -w /dev/kvm ]; then
 	echo "bench: no usable /dev/kvm" >&2
 	exit 1
 fi
-mkdir -p "${BENCH_DIR:=build/bench}"
-dir=$(realpath "$BENCH_DIR")
-work=$(mktemp -d)
+mkdir -p "${BENCH_DIR:=build/bench}" || exit 1
+dir=$(realpath "$BENCH_DIR") || exit 1
+work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"; kill $(jobs -p) 2>/dev/null' EXIT
 
 cc=${CC:-gcc}

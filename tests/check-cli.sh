@@ -7,8 +7,8 @@
 # shellcheck disable=SC2317,SC2012 # called by name; names are our own
 set -u
 cd "$(dirname "$0")/.." || exit
-wherry=$(realpath "${WHERRY:-./wherry}")
-payload=$(realpath "${PAYLOAD:-build/payload}")
+wherry=$(realpath "${WHERRY:-./wherry}") || exit 1
+payload=$(realpath "${PAYLOAD:-build/payload}") || exit 1
 
 n=0
 failed=0
@@ -26,7 +26,7 @@ skip() { # NAME WHY
 	echo "ok $n - # skip $1: $2"
 }
 
-work=$(mktemp -d)
+work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/m"
 kvm=
@@ -36,6 +36,7 @@ kvm=
 
 cd "$work/m" || exit 1
 mkdir share dir
+mkfifo fifo
 truncate -s 1M disk.img
 truncate -s 64M huge
 truncate -s 0 empty
@@ -135,6 +136,8 @@ fi
 case_of "a kernel that is missing" 'nowhere.*[Nn]o such file' kernel='"kernel_image_path": "nowhere"'
 case_of "no kernel at all" 'kernel_image_path' kernel='"initrd_path": "text"'
 case_of needs=kvm "a kernel that is a directory" 'kernel dir' kernel='"kernel_image_path": "dir"'
+case_of needs=kvm "a kernel that is a fifo" 'kernel fifo' kernel='"kernel_image_path": "fifo"'
+case_of needs=kvm "an initrd that is a fifo" 'initrd fifo' kernel='"kernel_image_path": "good.bz", "initrd_path": "fifo"'
 case_of needs=kvm "a kernel that is a text" 'kernel text' kernel='"kernel_image_path": "text"'
 case_of needs=kvm "a kernel that is empty" 'kernel empty' kernel='"kernel_image_path": "empty"'
 case_of needs=kvm "a bzImage that is cut off" 'short.bz' kernel='"kernel_image_path": "short.bz"'

@@ -8,8 +8,8 @@
 # shellcheck disable=SC2317,SC2012 # called by name; names are our own
 set -u
 cd "$(dirname "$0")/.." || exit
-wherry=$(realpath "${WHERRY:-./wherry}")
-payload=$(realpath "${PAYLOAD:-build/payload}")
+wherry=$(realpath "${WHERRY:-./wherry}") || exit 1
+payload=$(realpath "${PAYLOAD:-build/payload}") || exit 1
 limit=60 # seconds for a machine; one takes about 1
 
 # transport, engine, kernel, vCPUs, MiB, options of the payload
@@ -45,8 +45,10 @@ skip_all() {
 [ -e /dev/kvm ] || skip_all "there is no /dev/kvm"
 { [ -r /dev/kvm ] && [ -w /dev/kvm ]; } || skip_all "no right to use /dev/kvm"
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+work=$(mktemp -d) || exit 1
+lease=
+trap 'kill $(jobs -p) $lease 2>/dev/null; rm -rf "$work"' EXIT
+${CC:-gcc} -std=gnu17 -O2 -D_GNU_SOURCE -o "$work/lease" tests/lease.c || exit 1
 
 prepare() { # the host's side of a machine, in $work/m
 	rm -rf "$work/m"
@@ -178,6 +180,32 @@ wait $pid
 status=$?
 [ $status = 143 ]
 ok $? "a machine that is sent SIGTERM ends with status 143 ($status)"
+
+# The guest's open of a host's file that does not come back, as on a hung network share: tests/lease.c holds it for 45 s.
+name="a share that hangs"
+prepare
+config pci payload.elf 1 32 fs:test
+exec 7< <(exec "$work/lease" "$work/m/share/from-host.dat" 2>&1)
+lease=$!
+read -r word <&7
+if [ "$word" = held ]; then
+	"$wherry" boot "$work/m/config.json" </dev/null >"$work/console" 2>"$work/stderr" &
+	pid=$!
+	read -r -t 20 word <&7
+	[ "$word" = wanted ]
+	ok $? "$name: the guest waits for it"
+	start=$SECONDS
+	kill -TERM $pid
+	wait $pid
+	status=$?
+	[ $status = 143 ] && [ $((SECONDS - start)) -lt 25 ]
+	ok $? "$name: the machine ends with its own status all the same ($status)"
+	grep -q 'did not stop' "$work/stderr"
+	ok $? "$name: and says why that took so long"
+else
+	n=$((n + 1))
+	echo "ok $n - # skip $name: no lease there: $word"
+fi
 
 echo "1..$n"
 exit $failed

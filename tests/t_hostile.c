@@ -6,9 +6,9 @@
  * dying of that is how it fails. Cases with an iothread run on both engines. The guest needs no vCPU: what it does lies
  * in its memory, or is written to the bus by the test.
  */
+#include "bounded.h"
 #include "fakeguest.h"
 #include "fuse_door.h"
-#include "tap.h"
 #include "../devices/pci.h"
 #include "../devices/table.h"
 #include "../devices/virtio_blk.h"
@@ -17,42 +17,7 @@
 #include <fcntl.h>
 #include <linux/virtio_blk.h>
 #include <linux/virtio_mmio.h>
-#include <signal.h>
-#include <sched.h>
 #include <sys/eventfd.h>
-#include <sys/wait.h>
-
-#define PATIENCE_S 20
-
-/* For what another thread does; the alarm bounds it. */
-#define wait_until(cond)               \
-	do {                           \
-		while (!(cond))        \
-			sched_yield(); \
-	} while (0)
-
-/* fn in a child; true if it came to its end and said yes. */
-static bool bounded(bool (*fn)(void))
-{
-	int status = 0;
-	pid_t pid;
-
-	fflush(stdout);
-	pid = fork();
-	need(pid >= 0);
-	if (!pid) {
-		bool good;
-
-		alarm(PATIENCE_S);
-		good = fn();
-		fflush(stdout);
-		_exit(good ? 0 : 1);
-	}
-	need(waitpid(pid, &status, 0) == pid);
-	if (WIFSIGNALED(status))
-		printf("#   ended by signal %d (%d: it hung)\n", WTERMSIG(status), SIGALRM);
-	return WIFEXITED(status) && !WEXITSTATUS(status);
-}
 
 static uint16_t used_idx(struct fg_queue *q)
 {
@@ -327,13 +292,22 @@ static void provoke(struct vm *vm)
 	}
 }
 
+/* From now on a line has nowhere to go. */
+static void fill(int pipe_end)
+{
+	need(!fcntl(pipe_end, F_SETFL, O_NONBLOCK));
+	while (write(pipe_end, "x", 1) == 1)
+		;
+	need(!fcntl(pipe_end, F_SETFL, 0));
+}
+
 static bool stderr_is_full(void)
 {
 	struct fakeguest *fg = fg_create(MIB(1));
-	struct pci_host *pci;
+	int p[2], saved = dup(STDERR_FILENO);
+	struct pci_host *pci = NULL;
 	char line[512] = "";
 	struct device *d;
-	int p[2];
 
 	need(!rng_device.create(fg->vm, NULL, 0, &d));
 	fg->dev = container_of(d, struct virtio_dev, base);
@@ -343,14 +317,13 @@ static bool stderr_is_full(void)
 	log_set_patience(0);
 	provoke(fg->vm);
 	need(read(p[0], line, sizeof(line) - 1) > 0 && strstr(line, "BAR"));
-	need(!fcntl(p[1], F_SETFL, O_NONBLOCK));
-	while (write(p[1], "x", 1) == 1)
-		;
-	need(!fcntl(p[1], F_SETFL, 0));
+	fill(p[1]);
 	for (unsigned i = 0; i < 1000; i++)
 		provoke(fg->vm);
-	fg_destroy(fg);
+	need(dup2(saved, STDERR_FILENO) == STDERR_FILENO);
+	virtio_detach(fg->dev);
 	pci_host_destroy(pci);
+	fg_destroy(fg);
 	return true;
 }
 

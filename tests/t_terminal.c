@@ -5,28 +5,17 @@
  * Each case runs on both engines in a process of its own, with an alarm: standard input and output become a pseudo
  * terminal there.
  */
-#include "tap.h"
+#include "bounded.h"
 #include "../devices/serial.h"
 #include "../devices/table.h"
 #include "../vmm/vm.h"
 #include <fcntl.h>
 #include <linux/serial_reg.h>
 #include <poll.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <termios.h>
 
 #define COM1       0x3f8
-#define PATIENCE_S 20
 #define SLOW_BYTES 200000u
-
-/* For what another thread does; the alarm bounds it. */
-#define wait_until(cond)               \
-	do {                           \
-		while (!(cond))        \
-			sched_yield(); \
-	} while (0)
 
 struct console {
 	int master, slave;
@@ -162,24 +151,6 @@ static bool slow_terminal(void)
 	}
 	console_end(&c);
 	return got == SLOW_BYTES;
-}
-
-static bool bounded(bool (*fn)(void))
-{
-	int status = 0;
-	pid_t pid;
-
-	fflush(stdout);
-	pid = fork();
-	need(pid >= 0);
-	if (!pid) {
-		alarm(PATIENCE_S);
-		_exit(fn() ? 0 : 1);
-	}
-	need(waitpid(pid, &status, 0) == pid);
-	if (WIFSIGNALED(status))
-		printf("#   ended by signal %d (%d: it hung)\n", WTERMSIG(status), SIGALRM);
-	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
 static void on_engine(const char *engine)

@@ -29,13 +29,18 @@ echo "$token" >"$try/share/from-host.txt"
 truncate -s 64M "$try/disk.ext4"
 mke2fs -q -F -t ext4 "$try/disk.ext4"
 
-status=0
+status=0 kvm=0
 log=$try/console.log
-if ./wherry doctor --quiet; then
+./wherry doctor --quiet || kvm=$?
+if [ $kvm = 0 ]; then
 	echo "== wherry boot configs/shared-dir.json"
 	./wherry boot configs/shared-dir.json -t 120 </dev/null 2>&1 | tee "$log" || status=${PIPESTATUS[0]}
 else
-	echo "This host's KVM does not run Linux (see: ./wherry doctor), so this is done in an emulated machine that has one."
+	case $kvm in
+	11) why="This user has no right to open /dev/kvm" ;;
+	*) why="This host's KVM does not run Linux" ;;
+	esac
+	echo "$why (see: ./wherry doctor), so this is done in an emulated machine that has one."
 	echo "== wherry boot configs/shared-dir.json"
 	tests/lab/lab.sh -o "$try/out" -t 200 -- tests/try.sh --in-lab 2>&1 | tee "$log" || status=${PIPESTATUS[0]}
 	cp "$try/out/from-guest.txt" "$try/share/" 2>/dev/null || :
@@ -46,8 +51,8 @@ missing() {
 	exit 1
 }
 [ "$status" = 0 ] || missing "wherry ended with status $status"
-grep -qF "from-host.txt says: $token" "$log" || missing "the guest did not read the host's file"
-grep -q 'the disk gave back' "$log" || missing "the guest did not use the disk"
-grep -qsF "$token" "$try/share/from-guest.txt" || missing "the host does not see the guest's file"
+grep -aqF "from-host.txt says: $token" "$log" || missing "the guest did not read the host's file"
+grep -aq 'the disk gave back' "$log" || missing "the guest did not use the disk"
+grep -aqsF "$token" "$try/share/from-guest.txt" || missing "the host does not see the guest's file"
 echo "== on the host, build/try/share/from-guest.txt:"
 cat "$try/share/from-guest.txt"

@@ -42,6 +42,7 @@ struct vq {
 	uint16_t stride; /* descriptors per slot */
 	uint16_t avail_next, kicked, used_next;
 	uint16_t notify_off;
+	bool interrupts; /* asked for: vq_poll() must not take it back before the device has looked */
 	uint64_t kicks, kick_cycles; /* doorbells rung, and the time in them */
 };
 

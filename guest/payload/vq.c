@@ -83,6 +83,7 @@ void vq_kick(struct vq *q)
 
 void vq_want_interrupt(struct vq *q, bool on)
 {
+	q->interrupts = on;
 	if (virtio_has(q->dev, VIRTIO_RING_F_EVENT_IDX))
 		/* Half the index space away is never reached, as long as it is moved along. */
 		store16(&q->avail->ring[q->size],
@@ -102,7 +103,7 @@ int vq_poll(struct vq *q, uint32_t *len)
 	*len = e->len;
 	slot = (int)(e->id / q->stride);
 	q->used_next++;
-	if (virtio_has(q->dev, VIRTIO_RING_F_EVENT_IDX))
+	if (virtio_has(q->dev, VIRTIO_RING_F_EVENT_IDX) && !q->interrupts)
 		vq_want_interrupt(q, false);
 	return slot;
 }

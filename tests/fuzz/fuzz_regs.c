@@ -3,10 +3,11 @@
  * fuzz_regs.c - every register of a machine under a driver that is nothing but bytes.
  *
  * A bare vm with an rng, a disk and a share, on PCI or virtio-mmio as the first byte says, with their iothreads
- * running, and the input is a row of accesses through the vm's own buses: configuration space (ECAM and CF8/CFC), BARs,
- * MSI-X, virtio registers, the window into the BARs, odd widths and offsets, writes to the memory in which the rings
- * lie, and a few whole steps that bytes alone would hardly find (negotiate, start, publish a chain). Whatever comes, a
- * read gives no more than it was asked for, and a device that was reset is as new.
+ * running. The rest of the input is a row of steps, a byte of what and its operands: accesses through the vm's own
+ * buses to configuration space (ECAM and CF8/CFC), BARs, MSI-X, virtio registers and the window into the BARs, of odd
+ * widths and at odd places; writes to the memory in which the rings lie; and what bytes alone would hardly find
+ * (negotiate and start, publish a chain). Whatever comes, a read gives no more than it was asked for, a device that was
+ * reset is as new, and the machine can be taken apart. What two inputs share is the disk's and the share's content.
  */
 #include "../../devices/pci.h"
 #include "../../devices/table.h"
@@ -15,6 +16,7 @@
 #include "../../vmm/arch.h"
 #include "../../vmm/log.h"
 #include "../fakeguest.h"
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <linux/virtio_blk.h>
@@ -28,10 +30,16 @@
 #define RAM      MIB(1)
 #define DISK_LEN KIB(64)
 #define NDEV     3u
-#define REACH    0x8000u /* of the memory the steps write to: rings and buffers of all devices */
-#define PER_DEV  0x2000u
-#define PER_Q    0x1000u
-#define BUF_OFF  0x800u
+#define BLK      1u
+#define RING     32u
+/* Of the memory the steps write to: rings and buffers of all devices. */
+#define REACH   0x8000u
+#define PER_DEV 0x2000u
+#define PER_Q   0x1000u
+#define AVAIL   0x200u
+#define USED    0x400u
+#define BUF     0x800u
+#define REPLY   0xc00u
 
 struct input {
 	const uint8_t *p;
@@ -48,9 +56,9 @@ struct target {
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char dir[] = "/tmp/fuzz_regs.XXXXXX";
-static char disk[64], share[64];
+static char dir[64], disk[80], share[80];
 
+/* What must never be; not assert(), which a release build may leave out. */
 static void must(bool cond)
 {
 	if (!cond)
@@ -155,12 +163,26 @@ static void queue_setup(const struct regs *r, unsigned dev, unsigned q, uint16_t
 	reg_write(r, VIRTIO_PCI_COMMON_Q_SELECT, 2, VIRTIO_MMIO_QUEUE_SEL, q);
 	reg_write(r, VIRTIO_PCI_COMMON_Q_SIZE, 2, VIRTIO_MMIO_QUEUE_NUM, size);
 	reg_write(r, VIRTIO_PCI_COMMON_Q_DESCLO, 4, VIRTIO_MMIO_QUEUE_DESC_LOW, at);
-	reg_write(r, VIRTIO_PCI_COMMON_Q_AVAILLO, 4, VIRTIO_MMIO_QUEUE_AVAIL_LOW, at + 0x200);
-	reg_write(r, VIRTIO_PCI_COMMON_Q_USEDLO, 4, VIRTIO_MMIO_QUEUE_USED_LOW, at + 0x400);
-	reg_write(r, VIRTIO_PCI_COMMON_Q_MSIX, 2, VIRTIO_MMIO_VENDOR_ID, q);
+	reg_write(r, VIRTIO_PCI_COMMON_Q_AVAILLO, 4, VIRTIO_MMIO_QUEUE_AVAIL_LOW, at + AVAIL);
+	reg_write(r, VIRTIO_PCI_COMMON_Q_USEDLO, 4, VIRTIO_MMIO_QUEUE_USED_LOW, at + USED);
+	if (r->pci)
+		wr(r->bus, r->base + VIRTIO_PCI_COMMON_Q_MSIX, 2, q);
 	reg_write(r, VIRTIO_PCI_COMMON_Q_ENABLE, 2, VIRTIO_MMIO_QUEUE_READY, 1);
 }
 
+static void negotiate(const struct regs *r, uint32_t low, uint32_t high)
+{
+	status_write(r, 0);
+	status_write(r, VIRTIO_CONFIG_S_ACKNOWLEDGE);
+	status_write(r, VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER);
+	reg_write(r, VIRTIO_PCI_COMMON_GFSELECT, 4, VIRTIO_MMIO_DRIVER_FEATURES_SEL, 0);
+	reg_write(r, VIRTIO_PCI_COMMON_GF, 4, VIRTIO_MMIO_DRIVER_FEATURES, low);
+	reg_write(r, VIRTIO_PCI_COMMON_GFSELECT, 4, VIRTIO_MMIO_DRIVER_FEATURES_SEL, 1);
+	reg_write(r, VIRTIO_PCI_COMMON_GF, 4, VIRTIO_MMIO_DRIVER_FEATURES, high);
+	status_write(r, VIRTIO_CONFIG_S_FEATURES_OK);
+}
+
+/* Bits say what is left out or wrong: a feature that is not offered, a queue, a size that is no power of two. */
 static void step_start(struct target *t, struct input *in, unsigned dev)
 {
 	uint8_t how = (uint8_t)take(in, 1);
@@ -169,18 +191,11 @@ static void step_start(struct target *t, struct input *in, unsigned dev)
 	if (t->pci)
 		wr(&t->vm->mmio, ecam(dev) + PCI_COMMAND, 2, PCI_COMMAND_MEMORY);
 	r = regs_of(t, dev);
-	status_write(&r, 0);
-	status_write(&r, 1);
-	status_write(&r, 3);
-	reg_write(&r, VIRTIO_PCI_COMMON_GFSELECT, 4, VIRTIO_MMIO_DRIVER_FEATURES_SEL, 0);
-	reg_write(&r, VIRTIO_PCI_COMMON_GF, 4, VIRTIO_MMIO_DRIVER_FEATURES, (how & 3ull) << 28);
-	reg_write(&r, VIRTIO_PCI_COMMON_GFSELECT, 4, VIRTIO_MMIO_DRIVER_FEATURES_SEL, 1);
-	reg_write(&r, VIRTIO_PCI_COMMON_GF, 4, VIRTIO_MMIO_DRIVER_FEATURES, how & 0x80 ? 3 : 1);
-	status_write(&r, 11);
+	negotiate(&r, (how & 3u) << VIRTIO_RING_F_INDIRECT_DESC, how & 0x80 ? 3 : 1);
 	for (unsigned q = 0; q < t->v[dev]->nqueues; q++)
 		if (!(how >> 4 & 1u << q))
-			queue_setup(&r, dev, q, how & 8 ? 24 : 32);
-	status_write(&r, 15);
+			queue_setup(&r, dev, q, how & 8 ? RING - 8 : RING);
+	status_write(&r, VIRTIO_CONFIG_S_DRIVER_OK);
 }
 
 static void step_reset(struct target *t, unsigned dev)
@@ -205,25 +220,25 @@ static void ram_put(struct target *t, uint64_t at, const void *p, size_t n)
 static void step_publish(struct target *t, struct input *in, unsigned dev)
 {
 	unsigned q = (unsigned)take(in, 1) % t->v[dev]->nqueues;
-	uint64_t at = ring_at(dev, q), buf = at + BUF_OFF;
+	uint64_t at = ring_at(dev, q);
 	struct virtio_blk_outhdr blk = {.type = (uint32_t)take(in, 1) % 9, .sector = take(in, 1)};
 	struct fuse_in_header fuse = {.len = (uint32_t)(40 + take(in, 1)),
 				      .opcode = (uint32_t)take(in, 1) % 56,
 				      .nodeid = take(in, 1) % 4};
-	uint16_t head = (uint16_t)(take(in, 1) % 31), idx;
+	uint16_t head = (uint16_t)(take(in, 1) % (RING - 1)), idx;
 	uint16_t rd_len = (uint16_t)(take(in, 2) % 0x400), wr_len = (uint16_t)(take(in, 2) % 0x400);
-	const struct vring_desc d[] = {{buf, rd_len, VRING_DESC_F_NEXT, (uint16_t)(head + 1)},
-				       {buf + 0x400, wr_len, VRING_DESC_F_WRITE, 0}};
+	const struct vring_desc d[] = {{at + BUF, rd_len, VRING_DESC_F_NEXT, (uint16_t)(head + 1)},
+				       {at + REPLY, wr_len, VRING_DESC_F_WRITE, 0}};
 
-	if (dev == 1)
-		ram_put(t, buf, &blk, sizeof(blk));
+	if (dev == BLK)
+		ram_put(t, at + BUF, &blk, sizeof(blk));
 	else
-		ram_put(t, buf, &fuse, sizeof(fuse));
+		ram_put(t, at + BUF, &fuse, sizeof(fuse));
 	ram_put(t, at + 16ull * head, d, sizeof(d));
-	must(!mem_read(t->vm->mem, GPA(at + 0x202), &idx, 2));
-	ram_put(t, at + 0x204 + 2ull * (idx & 31), &head, 2);
+	must(!mem_read(t->vm->mem, GPA(at + AVAIL + 2), &idx, 2));
+	ram_put(t, at + AVAIL + 4 + 2ull * (idx % RING), &head, 2);
 	idx++;
-	ram_put(t, at + 0x202, &idx, 2);
+	ram_put(t, at + AVAIL + 2, &idx, 2);
 	virtio_queue_kick(t->v[dev], q);
 }
 
@@ -248,14 +263,35 @@ static void step_ram(struct target *t, struct input *in)
 	ram_put(t, MIN(at, (uint64_t)REACH - 2), &v, 2);
 }
 
-static void step(struct target *t, struct input *in)
+/* The window that a PCI device has into its BARs: place, width, then the access. */
+static void step_window(struct target *t, struct input *in, unsigned dev, unsigned len)
 {
-	static const unsigned widths[] = {1, 2, 4, 8};
-	uint8_t op = (uint8_t)take(in, 1);
-	unsigned dev = (op >> 4) % NDEV, len = widths[op >> 6];
+	struct bus *bus = &t->vm->mmio;
+	uint64_t cap = ecam(dev) + 0x40 + (take(in, 1) & 0x7f);
+
+	wr(bus, cap + offsetof(struct virtio_pci_cap, bar), 1, take(in, 1) & 1);
+	wr(bus, cap + offsetof(struct virtio_pci_cap, offset), 4, offset(in));
+	wr(bus, cap + offsetof(struct virtio_pci_cap, length), 4, len);
+	wr(bus, cap + sizeof(struct virtio_pci_cap), 4, take(in, 4));
+	rd(bus, cap + sizeof(struct virtio_pci_cap), 4);
+}
+
+static void step_config_ports(struct target *t, struct input *in, unsigned dev, unsigned len)
+{
+	struct bus *bus = &t->vm->pio;
+
+	wr(bus, 0xcf8, 4, 1u << 31 | (dev + 1) << 11 | (take(in, 1) & 0xfc));
+	wr(bus, 0xcfc + (take(in, 1) & 3), len, take(in, 4));
+	rd(bus, 0xcf8 + (take(in, 1) & 7), len);
+}
+
+/* One step that is an access, of a width from the first byte. */
+static void step_access(struct target *t, struct input *in, uint8_t op, unsigned dev)
+{
+	const unsigned len = 1u << (op >> 6), port_len = MIN(len, 4u);
 	uint64_t at;
 
-	switch (op & 15) {
+	switch (op & 7) {
 	case 0:
 	case 1:
 	case 2:
@@ -269,19 +305,25 @@ static void step(struct target *t, struct input *in)
 		break;
 	case 5: /* any width, any place */
 		at = take(in, 8);
-		wr(&t->vm->mmio, at, 1 + (op >> 5), take(in, 8));
-		rd(&t->vm->mmio, at, 1 + (op >> 5));
+		wr(&t->vm->mmio, at, 1u + (op >> 5), take(in, 8));
+		rd(&t->vm->mmio, at, 1u + (op >> 5));
 		break;
-	case 6: /* CF8, then its data */
-		wr(&t->vm->pio, 0xcf8, 4, 0x80000000 | (dev + 1) << 11 | (take(in, 1) & 0xfc));
-		wr(&t->vm->pio, 0xcfc + (take(in, 1) & 3), MIN(len, 4u), take(in, 4));
-		rd(&t->vm->pio, 0xcf8 + (take(in, 1) & 7), MIN(len, 4u));
+	case 6:
+		step_config_ports(t, in, dev, port_len);
 		break;
-	case 7:
+	default:
 		at = take(in, 2);
-		wr(&t->vm->pio, at, MIN(len, 4u), take(in, 4));
-		rd(&t->vm->pio, at, MIN(len, 4u));
-		break;
+		wr(&t->vm->pio, at, port_len, take(in, 4));
+		rd(&t->vm->pio, at, port_len);
+	}
+}
+
+static void step(struct target *t, struct input *in)
+{
+	uint8_t op = (uint8_t)take(in, 1);
+	unsigned dev = (op >> 4) % NDEV, len = 1u << (op >> 6);
+
+	switch (op & 15) {
 	case 8:
 		step_ram(t, in);
 		break;
@@ -299,34 +341,51 @@ static void step(struct target *t, struct input *in)
 		if (t->pci)
 			step_msix(t, in, dev);
 		break;
-	case 14: /* the window: BAR, offset and length, then the access */
-		at = ecam(dev) + 0x40 + (take(in, 1) & 0x7f);
-		wr(&t->vm->mmio, at + 4, 1, take(in, 1) & 1);
-		wr(&t->vm->mmio, at + 8, 4, offset(in));
-		wr(&t->vm->mmio, at + 12, 4, len);
-		wr(&t->vm->mmio, at + 16, 4, take(in, 4));
-		rd(&t->vm->mmio, at + 16, 4);
+	case 14:
+		step_window(t, in, dev, len);
 		break;
 	case 15: /* a BAR moves */
 		wr(&t->vm->mmio, ecam(dev) + PCI_BASE_ADDRESS_0 + 4 * (len & 1), 4,
 		   ARCH_PCI32_BASE + (take(in, 2) << 12));
 		break;
+	default:
+		step_access(t, in, op, dev);
 	}
 }
 
 /* ---- life ---- */
 
+/* What guests have left in the share. */
+static void clear(void)
+{
+	DIR *d = opendir(share);
+	struct dirent *e;
+
+	must(d != NULL);
+	while ((e = readdir(d)))
+		if (e->d_name[0] != '.' || (e->d_name[1] && e->d_name[1] != '.'))
+			if (unlinkat(dirfd(d), e->d_name, 0))
+				unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
+	closedir(d);
+	rmdir(share);
+	unlink(disk);
+	rmdir(dir);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
+	const char *tmp = getenv("TMPDIR");
 	const struct rlimit limit = {MIB(4), MIB(4)};
 	int fd;
 
 	(void)argc;
 	(void)argv;
+	/* The sanitizers make calls that no thread of ours may. */
 	setenv("WHERRY_SECCOMP", "off", 1);
 	setrlimit(RLIMIT_FSIZE, &limit);
 	signal(SIGXFSZ, SIG_IGN);
 	log_set_level(LOG_ERR);
+	snprintf(dir, sizeof(dir), "%.40s/fuzz_regs.XXXXXX", tmp ? tmp : "/tmp");
 	must(mkdtemp(dir) != NULL);
 	snprintf(disk, sizeof(disk), "%s/disk", dir);
 	snprintf(share, sizeof(share), "%s/share", dir);
@@ -334,6 +393,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	fd = open(disk, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	must(fd >= 0 && !ftruncate(fd, DISK_LEN));
 	close(fd);
+	atexit(clear);
 	return 0;
 }
 

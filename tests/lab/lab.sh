@@ -17,7 +17,8 @@ set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 lab=${LAB_DIR:-$top/build/lab}
 # QEMU's SVM does not let KVM see XSETBV, so a guest's XSAVE state would not be what KVM takes it for.
-cpu=max,+svm,-la57,-xsave
+# And MWAIT does not wait: an idle CPU would take one of the host's.
+cpu=max,+svm,-la57,-xsave,-monitor
 accel=tcg,thread=multi,tb-size=2048
 append="console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check nokaslr audit=0 apparmor=0 random.trust_cpu=on"
 memory=4096M
@@ -73,7 +74,7 @@ wait_for() {
 
 migrated() {
 	monitor "info migrate"
-	grep -q 'status: \(completed\|failed\)' "$run/mon.log"
+	grep -aq 'status: \(completed\|failed\)' "$run/mon.log"
 }
 
 snapshot_make() {
@@ -83,15 +84,15 @@ snapshot_make() {
 	monitor_open
 	timeout 180 "${qemu[@]}" <>"$run/in" >"$run/port" 2>"$run/qemu.err" &
 	machine=$! pids="$pids $!"
-	wait_for 170 grep -qs LABREADY "$run/port" || {
+	wait_for 170 grep -aqs LABREADY "$run/port" || {
 		tail -n 20 "$run/serial" "$run/qemu.err" >&2 || :
 		die "the machine did not come up"
 	}
-	grep -v LABREADY "$run/port" >&2 && die "the machine is not fit"
+	grep -av LABREADY "$run/port" >&2 && die "the machine is not fit"
 	# RAM stays in its file; only the devices' state is written.
-	monitor "migrate_set_capability x-ignore-shared on" "migrate \"exec:cat > $snap.tmp\""
+	monitor "migrate_set_capability x-ignore-shared on" "migrate \"exec:cat > '$snap.tmp'\""
 	wait_for 60 migrated || die "no snapshot: $(tail -n 3 "$run/mon.log")"
-	grep -q 'status: completed' "$run/mon.log" || die "no snapshot: $(tail -n 3 "$run/mon.log")"
+	grep -aq 'status: completed' "$run/mon.log" || die "no snapshot: $(tail -n 3 "$run/mon.log")"
 	monitor quit
 	wait "$machine" || :
 	mv "$snap.tmp" "$snap.state"
@@ -120,7 +121,7 @@ shift $((OPTIND - 1))
 case $PWD/ in /run/* | /proc/* | /sys/* | /dev/*) die "$PWD is not seen inside: call it from elsewhere" ;; esac
 
 "$top/tests/lab/prep.sh" || die "cannot prepare $lab"
-run=$(mktemp -d "$lab/run.XXXXXX")
+run=$(mktemp -d "$lab/run.XXXXXX") || die "cannot make a directory in $lab"
 trap cleanup EXIT
 trap 'exit 130' INT TERM HUP
 mkdir "$run/ctl"
@@ -142,11 +143,11 @@ else
 fi
 machine "memory-backend-file,id=m,size=$memory,mem-path=$snap.ram,share=off" "$out" "$run/disk"
 monitor_open
-monitor "migrate_set_capability x-ignore-shared on" "migrate_incoming \"exec:cat $snap.state\""
+monitor "migrate_set_capability x-ignore-shared on" "migrate_incoming \"exec:cat '$snap.state'\""
 exec 8<>"$run/in" # stays open: the port closes at the end of its input
 say_go &
 pids="$pids $!"
-grep --line-buffered -v '^LABREADY' <"$run/out" &
+grep -a --line-buffered -v '^LABREADY' <"$run/out" &
 reader=$!
 # In the background, so that a signal to this script ends the machine at once.
 timeout -k 5 "$limit" "${qemu[@]}" -incoming defer <&8 >"$run/out" 2>"$run/qemu.err" &
