@@ -70,9 +70,9 @@ vmlinux() {
 headers() {
 	local version kbuild h=$dir/headers
 	version=$(cat "$dir/version")
+	case $h in *[[:space:]]*) die "$h: the kernel's own Makefiles take no path with a space: move this tree to build a module" ;; esac
 	# Its Makefile holds this tree's path: made again when the tree has moved.
 	[ -s "$h/version" ] && [ "$(cat "$h/version")" = "$version $h" ] && return
-	case $h in *[[:space:]]*) die "$h: the kernel's own Makefiles take no path with a space: move this tree to build a module" ;; esac
 	rm -rf "$h"
 	kbuild=$(apt-cache depends "linux-headers-$version" | sed -n 's/.*Depends: \(linux-kbuild-[^ ]*\).*/\1/p' | head -1)
 	[ -n "$kbuild" ] || die "apt knows no linux-headers-$version: apt-get update first"

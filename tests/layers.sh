@@ -1,7 +1,7 @@
 #!/bin/bash
 # layers.sh: the arrows of ARCHITECTURE.md. A rule that grep can check stays true.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 bad=0
 rule() { # what is broken, then a grep that must find nothing
 	local why=$1
