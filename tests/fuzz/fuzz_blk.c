@@ -7,6 +7,7 @@
  * 5.2.6 says: the status, used.len, the bytes that were written and those that must not have been touched, and at the
  * end the whole image. A request that moves nothing is one too. The first byte chooses a read-only disk, and features.
  */
+#include "input.h"
 #include "../../devices/table.h"
 #include "../../devices/virtio_blk.h"
 #include "../../vmm/log.h"
@@ -26,35 +27,12 @@
 #define TABLE    0x220000u
 #define CUTS     6u
 
-struct input {
-	const uint8_t *p;
-	size_t left;
-};
-
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char path[64];
 static int image; /* opened by us too, to look at */
 static uint8_t model[DISK_LEN];
-
-/* What must never be; not assert(), which a release build may leave out. */
-static void must(bool cond)
-{
-	if (!cond)
-		abort();
-}
-
-static uint64_t take(struct input *in, unsigned n)
-{
-	uint64_t v = 0;
-
-	n = (unsigned)MIN((size_t)n, in->left);
-	memcpy(&v, in->p, n);
-	in->p += n;
-	in->left -= n;
-	return v;
-}
 
 static struct fakeguest *machine_create(bool ro)
 {

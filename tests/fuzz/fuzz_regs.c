@@ -9,6 +9,7 @@
  * (negotiate and start, publish a chain). Whatever comes, a read gives no more than it was asked for, a device that was
  * reset is as new, and the machine can be taken apart. What two inputs share is the disk's and the share's content.
  */
+#include "input.h"
 #include "../../devices/pci.h"
 #include "../../devices/table.h"
 #include "../../devices/virtio_blk.h"
@@ -41,11 +42,6 @@
 #define BUF     0x800u
 #define REPLY   0xc00u
 
-struct input {
-	const uint8_t *p;
-	size_t left;
-};
-
 struct target {
 	struct vm *vm;
 	struct pci_host *pci;
@@ -57,24 +53,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char dir[64], disk[80], share[80];
-
-/* What must never be; not assert(), which a release build may leave out. */
-static void must(bool cond)
-{
-	if (!cond)
-		abort();
-}
-
-static uint64_t take(struct input *in, unsigned n)
-{
-	uint64_t v = 0;
-
-	n = (unsigned)MIN((size_t)n, in->left);
-	memcpy(&v, in->p, n);
-	in->p += n;
-	in->left -= n;
-	return v;
-}
 
 /* ---- accesses ---- */
 

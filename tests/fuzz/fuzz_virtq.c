@@ -7,6 +7,7 @@
  * bytes are, a request that is handed out lies in RAM, is no longer than the queue and adds up, the count of requests
  * in flight is right, and a broken queue stays broken.
  */
+#include "input.h"
 #include "../../devices/virtio.h"
 #include "../../vmm/log.h"
 #include <linux/virtio_ring.h>
@@ -19,11 +20,6 @@
 #define REACH     0x2000u
 #define MAX_QUEUE 64u
 
-struct input {
-	const uint8_t *p;
-	size_t left;
-};
-
 struct target {
 	struct mem *mem;
 	struct virtio_dev dev;
@@ -34,24 +30,6 @@ struct target {
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* What must never be; not assert(), which a release build may leave out. */
-static void must(bool cond)
-{
-	if (!cond)
-		abort();
-}
-
-static uint64_t take(struct input *in, unsigned n)
-{
-	uint64_t v = 0;
-
-	n = (unsigned)MIN((size_t)n, in->left);
-	memcpy(&v, in->p, n);
-	in->p += n;
-	in->left -= n;
-	return v;
-}
 
 static void no_irq(struct transport *tp, unsigned queue)
 {
