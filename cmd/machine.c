@@ -267,18 +267,12 @@ fail:
 	}
 static const struct syscall_rule main_rules[] = {
 	RULE(poll, "waiting for the end of the machine"),
-	RULE(ppoll, "waiting, on systems without poll"),
 	RULE(timerfd_create, "the time limit"),
 	RULE(timerfd_settime, "the time limit"),
 	RULE(setitimer, "a bound on the tear-down"),
 	RULE(fstat, "stdio at exit"),
 	RULE(newfstatat, "stdio at exit"),
 	RULE(rt_sigaction, "a second request to end is taken at its word"),
-	RULE(wait4, "none is left, but exit handlers may ask"),
-	IOCTL(0x5401 /* TCGETS */, "the terminal, given back as it was"),
-	IOCTL(0x5402 /* TCSETS */, "the terminal, given back as it was"),
-	IOCTL(0x5403 /* TCSETSW */, "the terminal, given back as it was"),
-	IOCTL(0x5404 /* TCSETSF */, "the terminal, given back as it was"),
 	IOCTL(KVM_IRQFD, "interrupts are taken apart at the end"),
 	IOCTL(KVM_IOEVENTFD, "doorbells are taken apart at the end"),
 	IOCTL(KVM_SET_GSI_ROUTING, "interrupt routes are taken apart at the end"),
@@ -289,10 +283,10 @@ static const struct syscalls main_syscalls = {main_rules, ARRAY_LEN(main_rules)}
 int machine_start(struct machine *m)
 {
 	const struct syscalls *sets[] = {&main_syscalls};
+	int r = 0;
 
 	for (struct device *d = m->devices; d; d = d->next) {
 		struct virtio_dev *v = virtio_of(d);
-		int r = 0;
 
 		if (v)
 			r = virtio_run(v);
@@ -301,8 +295,9 @@ int machine_start(struct machine *m)
 		if (r)
 			return r;
 	}
-	if (vcpus_start(m->vcpus))
-		return -EAGAIN;
+	r = vcpus_start(m->vcpus);
+	if (r)
+		return r;
 	/* Last: a filter is inherited by threads made after it. */
 	return sandbox_enter("wherry", sets, ARRAY_LEN(sets));
 }

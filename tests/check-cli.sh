@@ -10,21 +10,7 @@ cd "$(dirname "$0")/.." || exit
 wherry=$(realpath "${WHERRY:-./wherry}") || exit 1
 payload=$(realpath "${PAYLOAD:-build/payload}") || exit 1
 
-n=0
-failed=0
-ok() { # STATUS NAME...
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - ${*:2}"
-	else
-		echo "not ok $n - ${*:2}"
-		failed=1
-	fi
-}
-skip() { # NAME WHY
-	n=$((n + 1))
-	echo "ok $n - # skip $1: $2"
-}
+. tests/tap.sh
 
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -234,5 +220,4 @@ else
 	skip "no right to use /dev/kvm" "needs root, and a /dev/kvm that is not everyone's"
 fi
 
-echo "1..$n"
-exit $failed
+tap_end

@@ -18,17 +18,7 @@ mmio epoll payload.elf 1 64
 pci epoll payload.bz 4 5120 noindirect noevent
 mmio uring payload.bz 2 512 noevent"
 
-n=0
-failed=0
-ok() { # STATUS NAME...: as a test's result
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - ${*:2}"
-	else
-		echo "not ok $n - ${*:2}"
-		failed=1
-	fi
-}
+. tests/tap.sh
 try() { # NAME COMMAND...: the test passes if the command does
 	local name=$1
 	shift
@@ -37,9 +27,8 @@ try() { # NAME COMMAND...: the test passes if the command does
 	sed 's/^/#   /' "$work/try"
 }
 skip_all() {
-	echo "ok 1 - # skip check-kvm: $*"
-	echo "1..1"
-	exit 0
+	skip check-kvm "$*"
+	tap_end
 }
 
 [ -e /dev/kvm ] || skip_all "there is no /dev/kvm"
@@ -207,5 +196,4 @@ else
 	echo "ok $n - # skip $name: no lease there: $word"
 fi
 
-echo "1..$n"
-exit $failed
+tap_end

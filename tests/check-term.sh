@@ -10,21 +10,10 @@ cd "$(dirname "$0")/.." || exit 1
 wherry=$(realpath "${WHERRY:-./wherry}") || exit 1
 payload=$(realpath "${PAYLOAD:-build/payload}") || exit 1
 
-n=0
-failed=0
-ok() { # STATUS NAME...: as a test's result
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - ${*:2}"
-	else
-		echo "not ok $n - ${*:2}"
-		failed=1
-	fi
-}
+. tests/tap.sh
 if ! [ -r /dev/kvm ] || ! [ -w /dev/kvm ]; then
-	echo "ok 1 - # skip check-term: no usable /dev/kvm"
-	echo "1..1"
-	exit 0
+	skip check-term "no usable /dev/kvm"
+	tap_end
 fi
 
 work=$(mktemp -d) || exit 1
@@ -139,5 +128,4 @@ for WHERRY_ENGINE in uring epoll; do
 	ends 0
 done
 
-echo "1..$n"
-exit $failed
+tap_end

@@ -48,7 +48,7 @@ static void setup(struct built *t, unsigned ncpus, bool pci, unsigned nodes)
 
 static void build(struct built *t)
 {
-	t->len = acpi_build(t->vm, NULL, ADDR, t->out, CAP);
+	t->len = acpi_build(t->vm, ADDR, t->out, CAP);
 	need(t->len > 0);
 }
 
@@ -238,14 +238,13 @@ static void test_bounds(void)
 	build(&t);
 	for (size_t cap = 0; cap < (size_t)t.len; cap++) {
 		memset(small, 0xa5, CAP);
-		refused &= acpi_build(t.vm, NULL, ADDR, small, cap) == -ENOSPC;
+		refused &= acpi_build(t.vm, ADDR, small, cap) == -ENOSPC;
 		for (size_t i = cap; i < (size_t)t.len + 64; i++)
 			untouched &= small[i] == 0xa5;
 	}
 	ok(refused, "any smaller area is refused with -ENOSPC");
 	ok(untouched, "and nothing is written beyond it");
-	is(acpi_build(t.vm, NULL, ADDR, small, (size_t)t.len), t.len,
-	   "an area of the very size will do");
+	is(acpi_build(t.vm, ADDR, small, (size_t)t.len), t.len, "an area of the very size will do");
 	ok(!memcmp(small, t.out, (size_t)t.len), "two runs give the same bytes");
 	free(small);
 	fini(&t);

@@ -328,13 +328,11 @@ static void patch_rsdp(struct bytes *b, uint64_t xsdt)
 	bytes_checksum(b, 32, 0, RSDP_LEN);
 }
 
-int acpi_build(const struct vm *vm, const struct arch_boot *boot, uint64_t addr, uint8_t *out,
-	       size_t cap)
+int acpi_build(const struct vm *vm, uint64_t addr, uint8_t *out, size_t cap)
 {
 	struct bytes b = {.out = out, .cap = cap};
 	size_t dsdt, fadt, madt, mcfg = 0, xsdt;
 
-	(void)boot; /* nothing in these tables depends on the kernel */
 	assert(vm->ncpus >= 1 && vm->ncpus <= CPUS_MAX && vm->nplatform <= VM_PLATFORM_MAX);
 	assert(IS_ALIGNED(addr, 16));
 	bytes_zero(&b, RSDP_LEN);

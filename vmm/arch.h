@@ -66,8 +66,7 @@ int arch_vcpu_init(struct vm *, int vcpu_fd, unsigned id, const struct arch_boot
 void arch_vcpu_dump(int vcpu_fd, unsigned id);
 
 /* Parts of x86.c, exported for their tests: bytes written to out (at most cap), or -ENOSPC. */
-int acpi_build(const struct vm *, const struct arch_boot *, uint64_t addr, uint8_t *out, size_t cap)
-	must_check;
+int acpi_build(const struct vm *, uint64_t addr, uint8_t *out, size_t cap) must_check;
 int mptable_build(const struct vm *, uint64_t addr, uint8_t *out, size_t cap) must_check;
 
 #endif

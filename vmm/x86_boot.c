@@ -269,7 +269,7 @@ static int write_table(const struct vm *vm, const char *name, uint64_t addr, con
 	return len;
 }
 
-static int write_firmware_tables(const struct vm *vm, const struct arch_boot *boot)
+static int write_firmware_tables(const struct vm *vm)
 {
 	auto_free uint8_t *table = calloc(1, TABLES_MAX);
 	int r;
@@ -278,8 +278,7 @@ static int write_firmware_tables(const struct vm *vm, const struct arch_boot *bo
 		log_err("vm: firmware tables: out of memory");
 		return -ENOMEM;
 	}
-	r = write_table(vm, "ACPI", ADDR_ACPI, table,
-			acpi_build(vm, boot, ADDR_ACPI, table, TABLES_MAX));
+	r = write_table(vm, "ACPI", ADDR_ACPI, table, acpi_build(vm, ADDR_ACPI, table, TABLES_MAX));
 	if (r)
 		return r;
 	return write_table(vm, "MP", ADDR_MPTABLE, table,
@@ -309,7 +308,7 @@ int arch_boot_write(struct vm *vm, const struct arch_boot *boot)
 	if (!r && boot->entry == ARCH_ENTRY_PVH32)
 		r = write_start_info(vm, boot, &map);
 	if (!r)
-		r = write_firmware_tables(vm, boot);
+		r = write_firmware_tables(vm);
 	return r;
 }
 
