@@ -260,11 +260,6 @@ fail:
 	{                                       \
 		.nr = SYS_##name, .why = reason \
 	}
-#define IOCTL(request, reason)                                                                \
-	{                                                                                     \
-		.nr = SYS_ioctl, .why = reason, .masked = true, .arg = 1, .mask = UINT32_MAX, \
-		.value = request                                                              \
-	}
 static const struct syscall_rule main_rules[] = {
 	RULE(poll, "waiting for the end of the machine"),
 	RULE(timerfd_create, "the time limit"),
@@ -273,10 +268,10 @@ static const struct syscall_rule main_rules[] = {
 	RULE(fstat, "stdio at exit"),
 	RULE(newfstatat, "stdio at exit"),
 	RULE(rt_sigaction, "a second request to end is taken at its word"),
-	IOCTL(KVM_IRQFD, "interrupts are taken apart at the end"),
-	IOCTL(KVM_IOEVENTFD, "doorbells are taken apart at the end"),
-	IOCTL(KVM_SET_GSI_ROUTING, "interrupt routes are taken apart at the end"),
-	IOCTL(KVM_IRQ_LINE, "a pin is lowered at the end"),
+	SYSCALL_IOCTL(KVM_IRQFD, "interrupts are taken apart at the end"),
+	SYSCALL_IOCTL(KVM_IOEVENTFD, "doorbells are taken apart at the end"),
+	SYSCALL_IOCTL(KVM_SET_GSI_ROUTING, "interrupt routes are taken apart at the end"),
+	SYSCALL_IOCTL(KVM_IRQ_LINE, "a pin is lowered at the end"),
 };
 static const struct syscalls main_syscalls = {main_rules, ARRAY_LEN(main_rules)};
 

@@ -10,6 +10,7 @@
 #ifndef TESTS_FUSE_DOOR_H
 #define TESTS_FUSE_DOOR_H
 
+#include "host_dir.h"
 #include "tap.h"
 #include "../devices/fuse_int.h"
 #include "../devices/share_int.h"
@@ -90,30 +91,6 @@ __attribute__((unused)) static void door_close(void)
 	iothread_destroy(door.io);
 	fuse_destroy(door.fuse);
 	share_close(door.share);
-}
-
-__attribute__((unused)) static void host_clear(int dir)
-{
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fdopendir(fd);
-	struct dirent *e;
-
-	need(d);
-	while ((e = readdir(d))) {
-		int sub;
-
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-			continue;
-		if (!unlinkat(dir, e->d_name, 0))
-			continue;
-		need(!fchmodat(dir, e->d_name, 0700, 0));
-		sub = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		need(sub >= 0);
-		host_clear(sub);
-		close(sub);
-		need(!unlinkat(dir, e->d_name, AT_REMOVEDIR));
-	}
-	closedir(d);
 }
 
 __attribute__((unused)) static void door_set_up(const char *name)

@@ -6,6 +6,7 @@
  * or the other says so when it is left out. The tree is made under $TMPDIR. Nothing here waits for
  * time to pass.
  */
+#include "host_dir.h"
 #include "tap.h"
 #include "../devices/share_int.h"
 #include "../vmm/sandbox.h"
@@ -68,30 +69,6 @@ static void host_file(int dir, const char *name, const char *text)
 	need(fd >= 0);
 	need(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
 	close(fd);
-}
-
-static void remove_entries(int dir)
-{
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fdopendir(fd);
-	struct dirent *e;
-
-	need(d);
-	while ((e = readdir(d))) {
-		int sub;
-
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-			continue;
-		if (unlinkat(dir, e->d_name, 0) == 0)
-			continue;
-		sub = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (sub >= 0) {
-			remove_entries(sub);
-			close(sub);
-		}
-		need(unlinkat(dir, e->d_name, AT_REMOVEDIR) == 0);
-	}
-	closedir(d);
 }
 
 static struct share_inode *find(struct share_inode *dir, const char *name)
@@ -372,7 +349,7 @@ static void test_set_up(void)
 	   "the default budget comes from the process limit");
 	share_close(s);
 	is(open_descriptors(), before, "shares that are closed or failed leave no descriptor");
-	remove_entries(share_dir);
+	host_clear(share_dir);
 }
 
 /* ---- objects ---- */
@@ -1177,7 +1154,7 @@ static void test_budget(void)
 	is(share_ninodes(s), 1, "nothing is left over");
 	share_put(root);
 	share_close(s);
-	remove_entries(share_dir);
+	host_clear(share_dir);
 }
 
 static void test_process_limit(struct share *s, struct share_inode *root)
@@ -1265,7 +1242,7 @@ static void test_readonly(void)
 	share_close(s);
 	tree_state(after);
 	ok(!memcmp(before, after, sizeof(before)), "and the tree is as it was");
-	remove_entries(share_dir);
+	host_clear(share_dir);
 }
 
 /* ---- owners ---- */
@@ -1377,7 +1354,7 @@ static void test_squash(void)
 	is(share_ninodes(s), 1, "nothing is left over");
 	share_put(root);
 	share_close(s);
-	remove_entries(share_dir);
+	host_clear(share_dir);
 }
 
 /* ---- a host that moves things while they are looked at ---- */
@@ -1668,7 +1645,7 @@ static void test_iothread(enum loop_engine engine)
 	share_put(r.root);
 	share_close(r.s);
 	sem_destroy(&r.settled);
-	remove_entries(share_dir);
+	host_clear(share_dir);
 }
 
 static void test_offsets(struct share *s, struct share_inode *root)
@@ -1705,7 +1682,7 @@ static void test_close_drops_all(void)
 	need(share_open_inode(root, O_RDONLY, &file) == 0);
 	share_close(s);
 	is(open_descriptors(), before, "closing a share drops all that was held of it");
-	remove_entries(share_dir);
+	host_clear(share_dir);
 }
 
 /* ---- the run ---- */
@@ -1722,7 +1699,7 @@ static void run(share_test test, bool openat2)
 	test(s, root);
 	share_put(root);
 	share_close(s);
-	remove_entries(share_dir);
+	host_clear(share_dir);
 }
 
 static const share_test tests[] = {
@@ -1776,7 +1753,7 @@ static void tear_down(void)
 
 	close(share_dir);
 	need(dir >= 0);
-	remove_entries(dir);
+	host_clear(dir);
 	close(dir);
 	need(rmdir(top) == 0);
 }

@@ -38,12 +38,7 @@ struct irq_table {
 };
 
 static const struct syscall_rule irq_rules[] = {
-	{.nr = SYS_ioctl,
-	 .why = "raise and lower a level-triggered pin",
-	 .masked = true,
-	 .arg = 1,
-	 .mask = UINT32_MAX,
-	 .value = KVM_IRQ_LINE},
+	SYSCALL_IOCTL(KVM_IRQ_LINE, "raise and lower a level-triggered pin"),
 };
 const struct syscalls irq_syscalls = {.rules = irq_rules, .n = ARRAY_LEN(irq_rules)};
 

@@ -90,18 +90,10 @@ static const struct syscall_rule common_rules[] = {
 	 .arg = 0,
 	 .mask = INT_ARG,
 	 .value = PR_GET_NAME},
-	{.nr = SYS_ioctl,
-	 .why = "tcsetattr() looks first whether it is a terminal",
-	 .masked = true,
-	 .arg = 1,
-	 .mask = INT_ARG,
-	 .value = TCGETS},
-	{.nr = SYS_ioctl,
-	 .why = "tcsetattr(TCSANOW): a violation on any thread leaves the terminal as it was",
-	 .masked = true,
-	 .arg = 1,
-	 .mask = INT_ARG,
-	 .value = TCSETS},
+	SYSCALL_IOCTL(TCGETS, "tcsetattr() looks first whether it is a terminal"),
+	SYSCALL_IOCTL(
+		TCSETS,
+		"tcsetattr(TCSANOW): a violation on any thread leaves the terminal as it was"),
 };
 static const struct syscalls common = {common_rules, ARRAY_LEN(common_rules)};
 

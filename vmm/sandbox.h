@@ -11,6 +11,7 @@
 #define VMM_SANDBOX_H
 
 #include "base.h"
+#include <sys/syscall.h>
 
 /* One allowed syscall. With masked, only if (argument arg & mask) == value. */
 struct syscall_rule {
@@ -24,6 +25,12 @@ struct syscalls {
 	const struct syscall_rule *rules;
 	unsigned n;
 };
+/* One request of ioctl(); the kernel looks at the low half of its number only. */
+#define SYSCALL_IOCTL(request, reason)                                                          \
+	{                                                                                       \
+		.nr = SYS_ioctl, .why = (reason), .masked = true, .arg = 1, .mask = UINT32_MAX, \
+		.value = (request)                                                              \
+	}
 #define SYSCALLS(array) ((struct syscalls){(array), ARRAY_LEN(array)})
 
 /* Once, on the main thread, before any other thread: no_new_privs and the violation handler. -errno (logged). */

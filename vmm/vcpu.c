@@ -43,20 +43,14 @@ struct vcpus {
 	struct vcpu v[];
 };
 
-#define IOCTL(request, reason)                                                                  \
-	{                                                                                       \
-		.nr = SYS_ioctl, .why = (reason), .masked = true, .arg = 1, .mask = UINT32_MAX, \
-		.value = (request)                                                              \
-	}
-
 /* Beyond the common list and irq_syscalls. Most come from devices whose registers the guest writes. */
 static const struct syscall_rule vcpu_rules[] = {
-	IOCTL(KVM_RUN, "run the guest"),
-	IOCTL(KVM_GET_REGS, "show the registers after a fatal exit"),
-	IOCTL(KVM_GET_SREGS, "show the registers after a fatal exit"),
-	IOCTL(KVM_SET_GSI_ROUTING, "the guest wrote an MSI-X entry"),
-	IOCTL(KVM_IRQFD, "the guest wrote an MSI-X entry for the first time"),
-	IOCTL(KVM_IOEVENTFD, "the guest moved a BAR, enabled or reset a device"),
+	SYSCALL_IOCTL(KVM_RUN, "run the guest"),
+	SYSCALL_IOCTL(KVM_GET_REGS, "show the registers after a fatal exit"),
+	SYSCALL_IOCTL(KVM_GET_SREGS, "show the registers after a fatal exit"),
+	SYSCALL_IOCTL(KVM_SET_GSI_ROUTING, "the guest wrote an MSI-X entry"),
+	SYSCALL_IOCTL(KVM_IRQFD, "the guest wrote an MSI-X entry for the first time"),
+	SYSCALL_IOCTL(KVM_IOEVENTFD, "the guest moved a BAR, enabled or reset a device"),
 };
 static const struct syscalls vcpu_syscalls = {.rules = vcpu_rules, .n = ARRAY_LEN(vcpu_rules)};
 
