@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * share.c - a share from its opening to its end, and the verbs that change names.
+ * share.c - a share from its opening to its end, and the verbs that change names of what is there.
  *
  * Every name here is one checked component under the descriptor of a directory, and none of these
- * calls follows a final symbolic link: nothing is resolved, so nothing can lead away. A call that
- * creates does so as the caller, then finds what it made by a lookup like any other. Read-only is
+ * calls follows a final symbolic link: nothing is resolved, so nothing can lead away. Read-only is
  * refused first thing, whatever the guest mounted. Thread: the owner's, but for share_open and
  * share_close. Calls: log.h, share_inode.c, share_path.c, share_owner.c.
  */
@@ -100,6 +99,8 @@ int share_open(struct share **out, const char *name, const struct share_config *
 	}
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	s->proc = -1;
+	s->cfg = *cfg;
+	s->cfg.path = s->cfg.uid_map = s->cfg.gid_map = NULL;
 	s->readonly = cfg->readonly;
 	map_init(&s->inodes, sizeof(struct inode_key));
 	map_init(&s->places, 2 * sizeof(uint64_t));
@@ -122,6 +123,11 @@ fail:
 	return err;
 }
 
+const struct share_config *share_config(const struct share *s)
+{
+	return &s->cfg;
+}
+
 void share_close(struct share *s)
 {
 	if (!s)
@@ -130,79 +136,6 @@ void share_close(struct share *s)
 	share_inode_free_all(s);
 	close_fd(&s->proc);
 	free(s);
-}
-
-/* ---- creating ---- */
-
-/* mkdir, symlink and mknod differ in the call alone: a target is a link's, else the mode says. */
-struct node {
-	mode_t mode;
-	dev_t rdev;
-	const char *target;
-};
-
-static int node_make(struct share_inode *dir, const struct name *name, const struct node *node,
-		     const struct cred *cred)
-{
-	auto_owner scope = {0};
-	int fd = share_inode_fd(dir), err;
-
-	if (fd < 0)
-		return fd;
-	err = share_owner_enter(&scope, dir->share, cred, true);
-	if (err)
-		return err;
-	if (node->target)
-		err = symlinkat(node->target, fd, name->s);
-	else if (S_ISDIR(node->mode))
-		err = mkdirat(fd, name->s, node->mode & 07777);
-	else
-		err = mknodat(fd, name->s, node->mode, node->rdev);
-	return err < 0 ? -errno : 0;
-}
-
-/*
- * The descriptor for the new object is sought before it is made: an error then means that nothing
- * was changed.
- */
-static int node_create(struct share_inode *dir, const struct name *name, const struct node *node,
-		       const struct cred *cred, struct share_inode **out, struct statx *st)
-{
-	int err;
-
-	if (dir->share->readonly)
-		return -EROFS;
-	err = share_reserve(dir->share, 1);
-	if (err)
-		return err;
-	err = node_make(dir, name, node, cred);
-	return err ? err : share_lookup(dir, name, out, st);
-}
-
-int share_mknod(struct share_inode *dir, const struct name *name, mode_t mode, dev_t rdev,
-		const struct cred *cred, struct share_inode **out, struct statx *st)
-{
-	const struct node node = {.mode = mode, .rdev = rdev};
-
-	if (S_ISDIR(mode) || S_ISLNK(mode))
-		return -EINVAL;
-	return node_create(dir, name, &node, cred, out, st);
-}
-
-int share_mkdir(struct share_inode *dir, const struct name *name, mode_t mode,
-		const struct cred *cred, struct share_inode **out, struct statx *st)
-{
-	const struct node node = {.mode = (mode & 07777) | S_IFDIR};
-
-	return node_create(dir, name, &node, cred, out, st);
-}
-
-int share_symlink(struct share_inode *dir, const struct name *name, const char *target,
-		  const struct cred *cred, struct share_inode **out, struct statx *st)
-{
-	const struct node node = {.target = target};
-
-	return node_create(dir, name, &node, cred, out, st);
 }
 
 /* ---- other names for what is there ---- */

@@ -11,8 +11,10 @@
  * directory of the table; then the descriptor is asked what it is. For I/O only regular files and directories are
  * opened, by re-opening the object through /proc/self/fd. Nothing builds a path.
  *
- * Threads: all calls on the owner's iothread. Errors: -errno as Linux gives it; -ESTALE for an object that has gone,
- * -EROFS for every change on a read-only share, -ENFILE for running out of descriptors (never -EMFILE).
+ * Threads: one caller at a time per share, on a thread that ran share_thread_init(); who serves a share with several
+ * threads serialises them. Calls marked "unserialised" touch nothing but an open file and may run beside any other, as
+ * long as the file is not closed. Errors: -errno as Linux gives it; -ESTALE for an object that has gone, -EROFS for
+ * every change on a read-only share, -ENFILE for running out of descriptors (never -EMFILE).
  */
 #ifndef DEVICES_SHARE_H
 #define DEVICES_SHARE_H
@@ -35,10 +37,21 @@ struct name {
 /* 0, -EINVAL, or -ENAMETOOLONG; n is the length without any terminator. */
 int name_check(struct name *, const char *s, size_t n) must_check;
 
-/* Who asks: the guest caller's ids, as the protocol carried them. */
+/* A security label that an object is created with: an extended attribute's name and value. Borrowed. */
+struct share_label {
+	const char *name;
+	const void *value;
+	size_t len;
+};
+
+/* Who asks, as the protocol carried it; ids are the guest's. The rest counts for what is created. */
 struct cred {
 	uid_t uid;
 	gid_t gid;
+	bool has_group; /* the caller is in group too, which owns the directory */
+	gid_t group;
+	mode_t umask; /* left to us where a default ACL may replace it; 0: applied already */
+	const struct share_label *label; /* NULL: none */
 };
 
 /* ---- the share ---- */
@@ -47,44 +60,95 @@ enum share_owner {
 	SHARE_OWNER_AUTO, /* passthrough for root, squash for others */
 	SHARE_OWNER_PASSTHROUGH, /* creating calls run with the caller's fsuid/fsgid; chown is chown; needs root */
 	SHARE_OWNER_SQUASH, /* the host user and guest root are one; chown to what is so already succeeds, else EPERM */
+	SHARE_OWNER_MAPPED, /* owner, mode, device numbers and links are the guest's own, in user.virtfs.* as QEMU has them */
+};
+
+enum share_locks {
+	SHARE_LOCKS_GUEST, /* the guest's kernel keeps them: right within one guest, no request at all */
+	SHARE_LOCKS_HOST, /* open file description locks and flock() on the host */
 };
 
 struct share_config {
 	char *path;
 	bool readonly;
 	int owner; /* enum share_owner */
+	char *uid_map,
+		*gid_map; /* "GUEST:HOST:COUNT GUEST:HOST:COUNT ..." on top of passthrough; NULL or "": as they are */
+	bool xattr;          /* extended attributes are the guest's to use */
+	bool posix_acl;      /* so are access control lists; not with maps, squash or mapped */
+	bool security_label; /* objects are created with the label the guest asks for */
+	int locks;           /* enum share_locks */
+	bool submounts;      /* mount points below are told to the guest as such */
 	uint32_t
-		fd_budget; /* most descriptors held for idle and open objects together; 0: half of RLIMIT_NOFILE */
+		fd_budget; /* most descriptors held, for idle and open objects together; 0: half of RLIMIT_NOFILE */
 };
 /* The keys every kind of share has; the device rows put them before their own: offsets are into share_config. */
-#define SHARE_OPTS(type, member)                                                                 \
-	{.key = "path",                                                                          \
-	 .kind = OPT_STR,                                                                        \
-	 .offset = offsetof(type, member.path),                                                  \
-	 .required = true,                                                                       \
-	 .min = 1,                                                                               \
-	 .max = 4095,                                                                            \
-	 .help = "the host directory that is shared"},                                           \
-		{.key = "readonly",                                                              \
-		 .kind = OPT_BOOL,                                                               \
-		 .offset = offsetof(type, member.readonly),                                      \
-		 .def = "false",                                                                 \
-		 .help = "refuse every change, whatever the guest mounts"},                      \
-		{.key = "owner",                                                                 \
-		 .kind = OPT_ENUM,                                                               \
-		 .offset = offsetof(type, member.owner),                                         \
-		 .def = "auto",                                                                  \
-		 .names = share_owner_names,                                                     \
-		 .help = "whose files they are: passthrough (root), squash, "                    \
-			 "auto picks by privilege"},                                             \
-	{                                                                                        \
-		.key = "fd_budget", .kind = OPT_U32, .offset = offsetof(type, member.fd_budget), \
-		.def = "0", .check = share_budget_check,                                         \
-		.help = "descriptors the share may hold: 3 or more; 0: half of what ulimit -n "  \
-			"leaves, at most 262144"                                                 \
+#define SHARE_OPTS(type, member)                                                                   \
+	{.key = "path",                                                                            \
+	 .kind = OPT_STR,                                                                          \
+	 .offset = offsetof(type, member.path),                                                    \
+	 .required = true,                                                                         \
+	 .min = 1,                                                                                 \
+	 .max = 4095,                                                                              \
+	 .help = "the host directory that is shared"},                                             \
+		{.key = "readonly",                                                                \
+		 .kind = OPT_BOOL,                                                                 \
+		 .offset = offsetof(type, member.readonly),                                        \
+		 .def = "false",                                                                   \
+		 .help = "refuse every change, whatever the guest mounts"},                        \
+		{.key = "owner",                                                                   \
+		 .kind = OPT_ENUM,                                                                 \
+		 .offset = offsetof(type, member.owner),                                           \
+		 .def = "auto",                                                                    \
+		 .names = share_owner_names,                                                       \
+		 .help = "whose files they are: passthrough (needs root), squash, mapped (owners " \
+			 "kept in extended attributes); auto is passthrough or squash"},           \
+		SHARE_ID_MAP(type, member, uid_map, "users"),                                      \
+		SHARE_ID_MAP(type, member, gid_map, "groups"),                                     \
+		{.key = "xattr",                                                                   \
+		 .kind = OPT_BOOL,                                                                 \
+		 .offset = offsetof(type, member.xattr),                                           \
+		 .def = "true",                                                                    \
+		 .help = "extended attributes"},                                                   \
+		{.key = "posix_acl",                                                               \
+		 .kind = OPT_BOOL,                                                                 \
+		 .offset = offsetof(type, member.posix_acl),                                       \
+		 .def = "false",                                                                   \
+		 .help = "access control lists; with owner passthrough and no maps"},              \
+		{.key = "security_label",                                                          \
+		 .kind = OPT_BOOL,                                                                 \
+		 .offset = offsetof(type, member.security_label),                                  \
+		 .def = "false",                                                                   \
+		 .help = "create objects with the security label that the guest asks for"},        \
+		{.key = "locks",                                                                   \
+		 .kind = OPT_ENUM,                                                                 \
+		 .offset = offsetof(type, member.locks),                                           \
+		 .def = "guest",                                                                   \
+		 .names = share_locks_names,                                                       \
+		 .help = "where fcntl and flock locks hold: guest, within it; host, also "         \
+			 "against the host and other guests"},                                     \
+		{.key = "submounts",                                                               \
+		 .kind = OPT_BOOL,                                                                 \
+		 .offset = offsetof(type, member.submounts),                                       \
+		 .def = "true",                                                                    \
+		 .help = "mount points below the directory are such in the guest too; false for "  \
+			 "overlayfs above the share"},                                             \
+	{                                                                                          \
+		.key = "fd_budget", .kind = OPT_U32, .offset = offsetof(type, member.fd_budget),   \
+		.def = "0", .check = share_budget_check,                                           \
+		.help = "descriptors the share may hold: 8 or more; 0: half of what ulimit -n "    \
+			"leaves, at most 262144"                                                   \
 	}
-extern const char *const share_owner_names[];
+#define SHARE_ID_MAP(type, member, name, what)                                                     \
+	{                                                                                          \
+		.key = #name, .kind = OPT_STR, .offset = offsetof(type, member.name), .max = 4095, \
+		.check = share_map_check,                                                          \
+		.help = "which " what " of the host stand for the guest's: "                       \
+			"GUEST:HOST:COUNT ...; others do not exist; with owner passthrough"        \
+	}
+extern const char *const share_owner_names[], *const share_locks_names[];
 bool share_budget_check(const void *number, char err[OPT_ERR_MAX]);
+bool share_map_check(const void *string, char err[OPT_ERR_MAX]);
 /* Whether owner auto is passthrough here: for this user, in this container. */
 bool share_owner_passes(void);
 
@@ -98,10 +162,13 @@ void share_close(struct share *);
 /* What a thread that uses a share may call. */
 extern const struct syscalls share_syscalls;
 /*
- * Once on each thread that makes share calls, first: its own umask 0 and fs struct, none of our groups. What it calls is in
- * share_syscalls, so it may run under the filter.
+ * Once on each thread that makes share calls, first: its own umask 0, working directory (/proc/self/fd, from where
+ * objects are reached that have no call of their own) and none of our groups. What it calls is in share_syscalls, so it
+ * may run under the filter.
  */
-int share_thread_init(void) must_check;
+int share_thread_init(struct share *) must_check;
+/* What the guest is to be told of it. Any thread. */
+const struct share_config *share_config(const struct share *);
 
 /* ---- objects ---- */
 
@@ -131,7 +198,9 @@ enum {
 	SHARE_GID = 4,
 	SHARE_SIZE = 8,
 	SHARE_ATIME = 16,
-	SHARE_MTIME = 32
+	SHARE_MTIME = 32,
+	SHARE_KILL_PRIV =
+		64, /* set-id bits and file capabilities go, as by a write of one without CAP_FSETID */
 };
 struct share_attr {
 	unsigned mask; /* SHARE_* : what is to change */
@@ -141,13 +210,33 @@ struct share_attr {
 	uint64_t size;
 	struct timespec atime, mtime; /* tv_nsec may be UTIME_NOW */
 };
-/* Works on unlinked objects (D29); size through file if given, else a temporary opening. *st afterwards. */
+/*
+ * Works on unlinked objects (D29); size through file if given, else a temporary opening. *st afterwards. Ids that a map
+ * does not have: -EINVAL.
+ */
 int share_setattr(struct share_inode *, struct share_file *, const struct share_attr *,
 		  struct statx *st) must_check;
 
 /* Bytes of the target without NUL; at most n (4096 is enough for all). */
 ssize_t share_readlink(struct share_inode *, char *buf, size_t n) must_check;
 int share_statfs(struct share_inode *, struct statfs *) must_check;
+/* The object is where something is mounted below the share, by what share_lookup() or share_getattr() said of it. */
+bool share_is_mount(const struct share_inode *, const struct statx *);
+/* As loop_fsync(): syncs the object's file system, or with all, every one below the share that is known. */
+int share_syncfs(struct share_inode *, struct iothread *, struct io_op *, bool all) must_check;
+
+/* ---- extended attributes: any object, by the object itself (D41) ---- */
+
+/*
+ * name is NUL-terminated, at most XATTR_NAME_MAX. size 0 asks for the length. -EOPNOTSUPP: xattr is off, or the name is not
+ * for the guest (user.virtfs.* of a mapped share, ACLs without posix_acl); a get of such a name says -ENODATA.
+ */
+ssize_t share_getxattr(struct share_inode *, const char *name, void *value, size_t size) must_check;
+ssize_t share_listxattr(struct share_inode *, char *list, size_t size) must_check;
+/* flags: 0, XATTR_CREATE, XATTR_REPLACE. kill_sgid: of an ACL that the caller's groups do not cover. */
+int share_setxattr(struct share_inode *, const char *name, const void *value, size_t size,
+		   int flags, bool kill_sgid) must_check;
+int share_removexattr(struct share_inode *, const char *name) must_check;
 
 /* ---- names: each creating call gives the new object with a reference and its attributes ---- */
 
@@ -177,11 +266,14 @@ int share_create(struct share_inode *dir, const struct name *, int flags, mode_t
 		 const struct cred *, struct share_inode **, struct share_file **, struct statx *)
 	must_check;
 int share_open_inode(struct share_inode *, int flags, struct share_file **) must_check;
+/* A file without a name in dir's file system (O_TMPFILE): share_link() gives it one, unless flags has O_EXCL. */
+int share_tmpfile(struct share_inode *dir, int flags, mode_t, const struct cred *,
+		  struct share_inode **, struct share_file **, struct statx *) must_check;
 /* Closes; the io_ops of this file must be done. NULL is fine. */
 void share_file_close(struct share_file *);
 struct share_inode *share_file_inode(struct share_file *); /* borrowed */
 
-/* As loop_readv / loop_writev / loop_fsync: bytes or -errno at once, or -EINPROGRESS. */
+/* Unserialised. As loop_readv / loop_writev / loop_fsync: bytes or -errno at once, or -EINPROGRESS. */
 int share_readv(struct share_file *, struct iothread *, struct io_op *, struct iovec *, unsigned n,
 		uint64_t off) must_check;
 int share_writev(struct share_file *, struct iothread *, struct io_op *, struct iovec *, unsigned n,
@@ -190,6 +282,62 @@ int share_fsync(struct share_file *, struct iothread *, struct io_op *, bool dat
 int share_fallocate(struct share_file *, int mode, uint64_t off, uint64_t len) must_check;
 int64_t share_lseek(struct share_file *, uint64_t off, int whence)
 	must_check; /* SEEK_DATA, SEEK_HOLE, SEEK_END */
+/* Set-id bits and file capabilities go, where there are any: before a write that is to (FUSE_WRITE_KILL_SUIDGID). */
+int share_kill_priv(struct share_file *) must_check;
+/*
+ * copy_file_range between two open files, on another thread if it may take long: as share_readv. Embed struct share_copy in
+ * the request; both files stay open until done.
+ */
+struct share_copy {
+	struct io_op op; /* op.done is the caller's */
+	struct share_file *from, *to;
+	uint64_t from_off, to_off, len;
+};
+int share_copy(struct share_copy *, struct iothread *) must_check;
+/*
+ * FS_IOC_GETFLAGS, SETFLAGS, FSGETXATTR, FSSETXATTR and nothing else (-ENOTTY). arg holds the argument and takes the
+ * result; in and out are the bytes the caller has sent and has room for. Bytes of the result or -errno. file may be NULL.
+ */
+#define SHARE_IOCTL_MAX 64
+ssize_t share_ioctl(struct share_inode *, struct share_file *, unsigned cmd, void *arg, size_t in,
+		    size_t out) must_check;
+/*
+ * Maps len bytes of a regular file from off over the addresses at addr (MAP_SHARED, MAP_FIXED); all page aligned. A
+ * writable one needs a share that is.
+ */
+int share_map(struct share_inode *, void *addr, size_t len, uint64_t off, bool writable) must_check;
+
+/* ---- locks on the host, where share_config says so ---- */
+
+/* end is the last byte, INT64_MAX: to whatever end. type: F_RDLCK, F_WRLCK, F_UNLCK. flock: start and end do not count. */
+struct share_lock {
+	uint64_t start, end;
+	int type;
+	bool flock;
+	uint32_t pid; /* share_getlk()'s answer: 0, it is held on the host */
+};
+/* A lock that is waited for; embed in the request. */
+struct share_wait {
+	void (*done)(struct share_wait *,
+		     int error);        /* on the iothread that waits; 0, -EINTR, -errno */
+	struct share_lock_owner *owner; /* the rest is private */
+	struct share_lock lock;
+	struct iothread *io;
+	struct loop_work work;
+	int error;
+	struct share_wait *next, **link;
+};
+/* owner: the protocol's number for who holds locks. *lock becomes what is in the way, or F_UNLCK. */
+int share_getlk(struct share_inode *, uint64_t owner, struct share_lock *) must_check;
+/* -EAGAIN: another has it. With wait: -EINPROGRESS, and wait->done() is called. */
+int share_setlk(struct share_inode *, uint64_t owner, const struct share_lock *, struct iothread *,
+		struct share_wait *wait) must_check;
+/* Ends the wait, with done(-EINTR), unless it has ended; then nothing happens. */
+void share_lock_cancel(struct share_wait *);
+/* The owner closed the file: its locks of this kind go. */
+void share_unlock(struct share_inode *, uint64_t owner, bool flock);
+/* Ends every wait with -EINTR and drops every lock of the share: a session ended. */
+void share_unlock_all(struct share *);
 
 /*
  * Entries after the cookie off (0: from the start; re-reads the directory). fn gets each entry with the cookie of the

@@ -43,6 +43,7 @@ struct share_file {
 
 struct share {
 	char name[32];
+	struct share_config cfg; /* without the strings, which are the configuration's */
 	bool readonly, squash;
 	bool openat2; /* the host has it and lets us */
 	uid_t uid;    /* what we are, and return to after acting for a caller */
@@ -115,6 +116,12 @@ int share_path_reopen(struct share_inode *, int flags, int *fd) must_check;
 /* ---- share_io.c ---- */
 
 void share_file_close_all(struct share *);
+/* What of a guest's O_* flags reaches the host. */
+int share_host_flags(int flags);
+/* Takes *fd, and a reference of its own to inode, on success. */
+int share_file_new(struct share_inode *, int *fd, struct share_file **) must_check;
+/* Opens the object again, flags as the guest gave them, and whatever the share allows. */
+int share_file_open(struct share_inode *, int flags, struct share_file **) must_check;
 
 /* ---- share_owner.c ---- */
 

@@ -5,14 +5,12 @@
  * Data goes between the file and the caller's buffers by the loop, at offsets that the guest names;
  * nothing here uses a file's position but the listing of a directory, whose cookies are the host's
  * own, so that a listing can go on anywhere, whatever was deleted meanwhile. Open files are counted
- * against the share's budget. Thread: the owner's. Calls: loop.h, share_inode.c, share_path.c,
- * share_owner.c. Spec: getdents(2), open(2).
+ * against the share's budget. Thread: the owner's. Calls: loop.h, share_inode.c, share_path.c. Spec:
+ * getdents(2), open(2).
  */
 #include "share_int.h"
 #include <dirent.h>
-
-/* How often a creation that finds the name now taken, now free is begun again. */
-#define CREATE_TRIES 8
+#include <sys/mman.h>
 
 /* ---- opening and closing ---- */
 
@@ -21,7 +19,7 @@
  * cache to the end, O_DIRECT asks for alignment the guest does not know of, O_NOATIME fails on
  * other users' files.
  */
-static int host_flags(int flags)
+int share_host_flags(int flags)
 {
 	return flags & (O_ACCMODE | O_TRUNC | O_DIRECTORY | O_SYNC | O_DSYNC);
 }
@@ -31,8 +29,7 @@ static bool flags_change(int flags)
 	return (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
 }
 
-/* Takes *fd, and a reference of its own to inode, on success. */
-static int file_new(struct share_inode *inode, int *fd, struct share_file **out)
+int share_file_new(struct share_inode *inode, int *fd, struct share_file **out)
 {
 	struct share *s = inode->share;
 	struct share_file *file = calloc(1, sizeof(*file));
@@ -92,15 +89,15 @@ struct share_inode *share_file_inode(struct share_file *file)
 	return file->inode;
 }
 
-static int open_checked(struct share_inode *inode, int flags, struct share_file **out)
+int share_file_open(struct share_inode *inode, int flags, struct share_file **out)
 {
 	auto_fd fd = -1;
 	int err = share_reserve(inode->share, 1);
 
 	if (err)
 		return err;
-	err = share_path_reopen(inode, host_flags(flags), &fd);
-	return err ? err : file_new(inode, &fd, out);
+	err = share_path_reopen(inode, share_host_flags(flags), &fd);
+	return err ? err : share_file_new(inode, &fd, out);
 }
 
 int share_open_inode(struct share_inode *inode, int flags, struct share_file **out)
@@ -109,99 +106,7 @@ int share_open_inode(struct share_inode *inode, int flags, struct share_file **o
 		return -EINVAL;
 	if (inode->share->readonly && flags_change(flags))
 		return -EROFS;
-	return open_checked(inode, flags, out);
-}
-
-static int create_new(struct share_inode *dir, const struct name *name, int flags, mode_t mode,
-		      const struct cred *cred, int *fd)
-{
-	auto_owner scope = {0};
-	int err = share_owner_enter(&scope, dir->share, cred, true);
-
-	return err ? err : share_path_create(dir, name, flags, mode, fd);
-}
-
-/*
- * A new file is known by the descriptor it was made with; by its name it might be another by now.
- */
-static int create_adopt(struct share *s, int *fd, struct share_inode **out,
-			struct share_file **file, struct statx *st)
-{
-	struct share_inode *inode;
-	auto_fd pin = -1;
-	int err = share_path_pin(s, *fd, &pin);
-
-	if (err)
-		return err;
-	err = share_inode_adopt(s, &pin, &inode, st);
-	if (err)
-		return err;
-	err = file_new(inode, fd, file);
-	if (err) {
-		share_put(inode);
-		return err;
-	}
-	*out = inode;
-	return 0;
-}
-
-/*
- * The guest believed the name to be free, so its kernel has not asked whether the caller may open
- * what is there: the host does, with the caller's ids and no override.
- */
-static int open_as(struct share_inode *inode, int flags, const struct cred *cred,
-		   struct share_file **file)
-{
-	auto_owner scope = {0};
-	int err = share_owner_enter(&scope, inode->share, cred, false);
-
-	return err ? err : open_checked(inode, flags, file);
-}
-
-static int create_existing(struct share_inode *dir, const struct name *name, int flags,
-			   const struct cred *cred, struct share_inode **out,
-			   struct share_file **file, struct statx *st)
-{
-	struct share_inode *inode;
-	int err = share_lookup(dir, name, &inode, st);
-
-	if (err)
-		return err;
-	err = open_as(inode, flags, cred, file);
-	if (err) {
-		share_put(inode);
-		return err;
-	}
-	*out = inode;
-	return flags & O_TRUNC ? share_getattr(inode, *file, st) : 0;
-}
-
-int share_create(struct share_inode *dir, const struct name *name, int flags, mode_t mode,
-		 const struct cred *cred, struct share_inode **inode, struct share_file **file,
-		 struct statx *st)
-{
-	struct share *s = dir->share;
-	auto_fd fd = -1;
-	int err;
-
-	if (s->readonly)
-		return -EROFS;
-	if ((flags & O_ACCMODE) == O_ACCMODE || flags & O_DIRECTORY)
-		return -EINVAL;
-	err = share_reserve(s, 2);
-	if (err)
-		return err;
-	for (unsigned i = 0; i < CREATE_TRIES; i++) {
-		err = create_new(dir, name, host_flags(flags), mode, cred, &fd);
-		if (!err)
-			return create_adopt(s, &fd, inode, file, st);
-		if (err != -EEXIST || flags & O_EXCL)
-			return err;
-		err = create_existing(dir, name, flags, cred, inode, file, st);
-		if (err != -ENOENT)
-			return err;
-	}
-	return -ESTALE;
+	return share_file_open(inode, flags, out);
 }
 
 /* ---- contents ---- */
@@ -416,4 +321,34 @@ int share_readdir(struct share_file *file, uint64_t off, share_dirent_fn fn, voi
 		dir_step(file);
 	}
 	return put ? 0 : got;
+}
+
+int share_syncfs(struct share_inode *inode, struct iothread *io, struct io_op *op, bool all)
+{
+	(void)inode, (void)io, (void)op, (void)all;
+	return -EOPNOTSUPP;
+}
+
+int share_copy(struct share_copy *copy, struct iothread *io)
+{
+	(void)copy, (void)io;
+	return -EOPNOTSUPP;
+}
+
+/* The mapping holds the file: its descriptor is not needed any more. */
+int share_map(struct share_inode *inode, void *addr, size_t len, uint64_t off, bool writable)
+{
+	const int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+	auto_fd fd = -1;
+	int err;
+
+	if (inode->type != S_IFREG || off > INT64_MAX - len)
+		return -EINVAL;
+	if (writable && inode->share->readonly)
+		return -EROFS;
+	err = share_path_reopen(inode, writable ? O_RDWR : O_RDONLY, &fd);
+	if (err)
+		return err;
+	return mmap(addr, len, prot, MAP_SHARED | MAP_FIXED, fd, (off_t)off) == MAP_FAILED ? -errno
+											   : 0;
 }

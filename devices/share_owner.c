@@ -22,6 +22,7 @@ const char *const share_owner_names[] = {
 	[SHARE_OWNER_AUTO] = "auto",
 	[SHARE_OWNER_PASSTHROUGH] = "passthrough",
 	[SHARE_OWNER_SQUASH] = "squash",
+	[SHARE_OWNER_MAPPED] = "mapped",
 	NULL,
 };
 
@@ -83,8 +84,9 @@ const struct syscalls share_syscalls = {share_rules, ARRAY_LEN(share_rules)};
  * from setgroups: we are not root, or that of a user namespace which may not switch to other ids
  * either, so there is no one who could use our groups.
  */
-int share_thread_init(void)
+int share_thread_init(struct share *s)
 {
+	(void)s;
 	if (unshare(CLONE_FS) < 0 && errno != EPERM && errno != ENOSYS)
 		return -errno;
 	umask(0);
@@ -193,7 +195,7 @@ void share_owner_leave(struct owner_scope *scope)
  */
 static bool may_act_as_others(const struct share *s)
 {
-	static const struct cred other = {1, 1};
+	static const struct cred other = {.uid = 1, .gid = 1};
 	auto_owner scope = {0};
 
 	return s->uid == 0 && share_owner_enter(&scope, s, &other, true) == 0 &&
@@ -260,4 +262,10 @@ int share_owner_change(struct share_inode *inode, const struct share_attr *attr)
 	if (fd < 0)
 		return fd;
 	return fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+int share_kill_priv(struct share_file *file)
+{
+	(void)file;
+	return -EOPNOTSUPP;
 }

@@ -54,12 +54,7 @@ static void kick_ready(struct watch *w)
 	struct virtq *vq = container_of(w, struct virtq, watch);
 	struct virtio_dev *dev = vq->dev;
 
-	if (!dev->shared_kick) {
-		queue_kicked(dev, vq);
-		return;
-	}
-	for (unsigned i = 0; i < dev->nqueues; i++)
-		queue_kicked(dev, &dev->vq[i]);
+	queue_kicked(dev, vq);
 }
 
 static void queues_stop(struct virtio_dev *dev)
@@ -79,10 +74,9 @@ static int queues_start(struct virtio_dev *dev)
 		struct virtq *vq = &dev->vq[i];
 		int r;
 
-		/* The doorbell of all is the first one's, whether that queue is used or not. */
-		if (!vq->ready && !(dev->shared_kick && i == 0))
+		if (!vq->ready)
 			continue;
-		r = vq->ready ? virtq_start(vq, dev->vm->mem, event_idx, indirect) : 0;
+		r = virtq_start(vq, dev->vm->mem, event_idx, indirect);
 		if (!r)
 			r = loop_watch(dev->io, &vq->watch);
 		if (r)

@@ -32,7 +32,9 @@ struct virtio_dev;
 struct vm;
 
 struct virtio_ops {
-	/* DRIVER_OK: queues are live. May be NULL. A -errno breaks the device (NEEDS_RESET). */
+	/* On each iothread, first thing. May be NULL. */
+	int (*thread_init)(struct virtio_dev *);
+	/* DRIVER_OK, on the first thread, before any queue is live. May be NULL. A -errno breaks the device (NEEDS_RESET). */
 	int (*start)(struct virtio_dev *);
 	/* The driver kicked vq, or it has just been started: pop until it is empty, then virtq_notify(). */
 	void (*kick)(struct virtio_dev *, struct virtq *);
@@ -61,6 +63,12 @@ struct virtio_dev {
 	const struct virtio_ops *ops;
 	uint16_t id; /* VIRTIO_ID_* */
 	uint16_t nqueues;
+	uint16_t
+		nthreads; /* iothreads; 0 means 1. The last nthreads - 1 queues have one each, the others share the first. */
+	uint32_t
+		poll_us; /* how long a thread looks for requests before it sleeps (loop_poll_limit()) */
+	struct window *shm; /* a shared memory region (2.10), or NULL; the device's own */
+	uint8_t shm_id;
 	uint16_t queue_size; /* maximum, a power of two, at most VIRTQ_MAX_SIZE */
 	size_t req_size;     /* of the device's request struct, which begins with struct chain */
 	uint64_t features;   /* device bits; the core adds VERSION_1, INDIRECT_DESC, EVENT_IDX */
@@ -68,12 +76,11 @@ struct virtio_dev {
 	size_t config_len;
 
 	/* Filled by virtio_attach(). */
-	struct vm *vm; /* borrowed */
-	struct iothread *io;
-	struct virtq *vq; /* nqueues */
+	struct vm *vm;       /* borrowed */
+	struct iothread *io; /* the first of nthreads */
+	struct iothread **threads;
+	struct virtq *vq; /* nqueues; each knows its thread */
 	struct transport *tp;
-	/* The transport's doorbell does not tell the queues apart: any kick looks at all of them. */
-	bool shared_kick;
 
 	/* The core's. */
 	pthread_mutex_t

@@ -85,7 +85,7 @@ static int fs_start(struct virtio_dev *v)
 
 	if (fs->fuse)
 		return 0;
-	r = share_thread_init();
+	r = share_thread_init(fs->share);
 	return r ? r : fuse_create(&fs->fuse, fs->share, v->io, &fs->fuse_cfg, max_io);
 }
 

@@ -21,7 +21,8 @@ struct virtio_mmio {
 	struct vm *vm; /* borrowed */
 	struct irq irq;
 	uint64_t base;
-	bool doorbell, mapped;
+	unsigned doorbells; /* of the first queues */
+	bool mapped;
 
 	/* Atomic. */
 	uint32_t interrupt_status;
@@ -205,9 +206,9 @@ static void mmio_destroy(struct transport *tp)
 
 	if (m->mapped)
 		bus_remove(&m->vm->mmio, m->base, m);
-	if (m->doorbell)
-		vm_doorbell_del(m->vm, m->base + VIRTIO_MMIO_QUEUE_NOTIFY, 0,
-				m->tp.dev->vq[0].kick_fd);
+	while (m->doorbells--)
+		vm_doorbell_del_value(m->vm, m->base + VIRTIO_MMIO_QUEUE_NOTIFY, m->doorbells,
+				      m->tp.dev->vq[m->doorbells].kick_fd);
 	irq_fini(&m->irq);
 	free(m);
 }
@@ -219,10 +220,20 @@ static const struct transport_ops mmio_transport = {
 	.destroy = mmio_destroy,
 };
 
-/*
- * The doorbell is one register for all queues, the number is in the data, which an eventfd does not carry: with
- * several queues a kick of any of them looks at all, which costs less than one exit.
- */
+/* The doorbell is one register for all queues, the number is in the data: an eventfd for each value. */
+static int doorbells_add(struct virtio_mmio *m)
+{
+	for (unsigned q = 0; q < m->tp.dev->nqueues; q++) {
+		int r = vm_doorbell_add_value(m->vm, m->base + VIRTIO_MMIO_QUEUE_NOTIFY, q,
+					      m->tp.dev->vq[q].kick_fd);
+
+		if (r)
+			return r;
+		m->doorbells++;
+	}
+	return 0;
+}
+
 static int wire(struct virtio_mmio *m)
 {
 	struct virtio_dev *dev = m->tp.dev;
@@ -236,11 +247,9 @@ static int wire(struct virtio_mmio *m)
 	r = vm_mmio_alloc(m->vm, WINDOW, &m->base);
 	if (r)
 		return r;
-	r = vm_doorbell_add(m->vm, m->base + VIRTIO_MMIO_QUEUE_NOTIFY, 0, dev->vq[0].kick_fd);
+	r = doorbells_add(m);
 	if (r)
 		return r;
-	m->doorbell = true;
-	dev->shared_kick = dev->nqueues > 1;
 	r = bus_add(&m->vm->mmio, &(struct bus_range){.base = m->base,
 						      .len = WINDOW,
 						      .ops = &mmio_ops,

@@ -36,6 +36,7 @@ struct chain {
 struct virtq {
 	/* As long as the device lives. */
 	struct virtio_dev *dev;
+	struct iothread *io; /* its owner, borrowed */
 	uint16_t index;
 	int kick_fd; /* eventfd; written by any thread, also while the queue is being reset */
 	struct watch watch; /* of kick_fd, on the iothread */

@@ -62,7 +62,7 @@ static struct door door;
 
 static int door_init(void *arg)
 {
-	int r = share_thread_init();
+	int r = share_thread_init(door.share);
 
 	(void)arg;
 	return r ? r : fuse_create(&door.fuse, door.share, door.io, &door.cfg, DOOR_IO);
@@ -72,7 +72,7 @@ __attribute__((unused)) static void door_open_at(const char *path, struct fuse_c
 						 bool readonly)
 {
 	char copy[PATH_MAX];
-	struct share_config share = {.path = copy, .readonly = readonly};
+	struct share_config share = {.path = copy, .readonly = readonly, .xattr = true};
 
 	snprintf(copy, sizeof(copy), "%s", path);
 	door.cfg = cfg;

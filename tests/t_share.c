@@ -28,7 +28,7 @@ static int share_dir_file; /* a descriptor of what is no directory */
 static bool privileged;
 static bool acts;       /* has other users to act as */
 static bool own_mounts; /* in a mount namespace of the test's own */
-static const struct cred ROOT = {0, 0};
+static const struct cred ROOT = {.uid = 0, .gid = 0};
 
 /* ---- helpers ---- */
 
@@ -1264,8 +1264,9 @@ static void owned(const struct statx *st, uid_t uid, gid_t gid, mode_t mode, con
 
 static void test_passthrough(struct share *s, struct share_inode *root)
 {
-	const struct cred user = {1000, 1001}, group = {0, 1001}, nobody = {(uid_t)-1, 1000},
-			  no_group = {1000, (gid_t)-1};
+	const struct cred user = {.uid = 1000, .gid = 1001}, group = {.uid = 0, .gid = 1001},
+			  nobody = {.uid = (uid_t)-1, .gid = 1000},
+			  no_group = {.uid = 1000, .gid = (gid_t)-1};
 	const uint32_t caps = effective_caps();
 	struct share_inode *inode, *dir;
 	struct share_attr attr = {
@@ -1327,7 +1328,7 @@ static void test_passthrough(struct share *s, struct share_inode *root)
 
 static void test_squash(void)
 {
-	const struct cred user = {1000, 1001};
+	const struct cred user = {.uid = 1000, .gid = 1001};
 	struct share *s = open_share(false, SHARE_OWNER_SQUASH, 0);
 	struct share_inode *root = share_root(s), *inode;
 	struct share_attr attr = {.mask = SHARE_UID | SHARE_GID};
@@ -1531,15 +1532,14 @@ static int ride_io(struct ride *r, int kind, char *a, char *b)
 
 static int thread_init(void *arg)
 {
-	(void)arg;
-	return share_thread_init();
+	return share_thread_init(arg);
 }
 
 /* Every call of the layer once, so that one that the list lacks ends the test. */
 static void ride_verbs(void *arg)
 {
 	struct ride *r = arg;
-	const struct cred user = {r->s->squash ? 0 : 1000, r->s->squash ? 0 : 1000};
+	const struct cred user = {.uid = r->s->squash ? 0 : 1000, .gid = r->s->squash ? 0 : 1000};
 	struct share_attr attr = {.mask = SHARE_MODE | SHARE_UID | SHARE_GID | SHARE_SIZE |
 					  SHARE_MTIME,
 				  .mode = 0640,
@@ -1620,8 +1620,8 @@ static void test_iothread(enum loop_engine engine)
 	}
 	need(sem_init(&r.settled, 0, 0) == 0);
 	r.root = share_root(r.s);
-	is(iothread_start(r.io, thread_init, NULL), 0,
-	   "%s: a thread is made ready under its filter", iothread_engine(r.io));
+	is(iothread_start(r.io, thread_init, r.s), 0, "%s: a thread is made ready under its filter",
+	   iothread_engine(r.io));
 	loop_call(r.io, ride_verbs, &r);
 	for (unsigned i = 0; i < ARRAY_LEN(r.made); i++)
 		failed += r.made[i] != 0;
@@ -1760,8 +1760,12 @@ static void tear_down(void)
 
 int main(void)
 {
+	struct share *ready;
+
 	set_up();
-	is(share_thread_init(), 0, "a thread is made ready");
+	need(ready = open_share(false, SHARE_OWNER_AUTO, 0));
+	is(share_thread_init(ready), 0, "a thread is made ready");
+	share_close(ready);
 	is(umask(0), 0, "and its umask takes nothing away");
 	test_names();
 	test_set_up();

@@ -69,6 +69,37 @@ void loop_post(struct iothread *, struct loop_work *w);
  */
 void loop_call(struct iothread *, void (*fn)(void *), void *arg);
 
+/* ---- timers ---- */
+
+/* Embed; {.fn = fn} to begin with. */
+struct loop_timer {
+	void (*fn)(struct loop_timer *);
+	uint64_t at; /* private: CLOCK_MONOTONIC, ns; 0: not set */
+	struct loop_timer *next;
+};
+/* Calls t->fn(t) once on the iothread, ns from now at the earliest. One that is set already is moved. */
+void loop_timer_set(struct iothread *, struct loop_timer *, uint64_t ns);
+/* Not called any more. Nothing happens if it is not set. */
+void loop_timer_clear(struct iothread *, struct loop_timer *);
+
+/* ---- polling ---- */
+
+/* Something that may have work without any event: a queue whose kicks are off. */
+struct poller {
+	/* Does what has come; false: nothing had. Called over and over: an empty look is a load or two. */
+	bool (*poll)(struct poller *);
+	/* The thread is about to sleep: asks for events, then looks once more; true: poll() has something to do. */
+	bool (*arm)(struct poller *);
+	struct poller *next; /* private */
+};
+void loop_poll_add(struct iothread *, struct poller *);
+void loop_poll_del(struct iothread *, struct poller *);
+/*
+ * The most microseconds the iothread looks for work before it sleeps; how many of them it does is learnt from how soon
+ * work came before. 0 (to begin with): none. Before iothread_start().
+ */
+void loop_poll_limit(struct iothread *, uint32_t us);
+
 /* ---- descriptors ---- */
 
 /*

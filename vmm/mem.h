@@ -49,5 +49,10 @@ int mem_write(struct mem *, gpa_t, const void *src, size_t n) must_check;
  * that are handed to the kernel (iovecs), and for rings that live as long as the device is started.
  */
 void *mem_span(const struct mem *, gpa_t, uint64_t n);
+/*
+ * The same for buffers alone, which may also lie in a window (window.h): another device's DAX pages are good for direct
+ * I/O. Only system calls and what survives a fault (window_fault()) may touch it.
+ */
+void *mem_buffer(const struct mem *, gpa_t, uint64_t n);
 
 #endif

@@ -208,24 +208,52 @@ void vm_destroy(struct vm *vm)
 	free(vm);
 }
 
-static int doorbell_ioctl(const struct vm *vm, uint64_t addr, unsigned len, int fd, uint32_t flags)
+static int doorbell_ioctl(const struct vm *vm, struct kvm_ioeventfd arg)
 {
-	struct kvm_ioeventfd arg = {.addr = addr, .len = len, .fd = fd, .flags = flags};
-
 	if (vm->vm_fd < 0)
 		return 0;
 	return ioctl(vm->vm_fd, KVM_IOEVENTFD, &arg) < 0 ? -errno : 0;
 }
 
+/* -ENOENT for one that was never added, which is as good as gone. */
+static void doorbell_del(const struct vm *vm, struct kvm_ioeventfd arg)
+{
+	arg.flags |= KVM_IOEVENTFD_FLAG_DEASSIGN;
+	doorbell_ioctl(vm, arg);
+}
+
+static struct kvm_ioeventfd doorbell(uint64_t addr, unsigned len, int fd)
+{
+	return (struct kvm_ioeventfd){.addr = addr, .len = len, .fd = fd};
+}
+
+static struct kvm_ioeventfd doorbell_value(uint64_t addr, uint32_t value, int fd)
+{
+	return (struct kvm_ioeventfd){.addr = addr,
+				      .len = sizeof(value),
+				      .fd = fd,
+				      .datamatch = value,
+				      .flags = KVM_IOEVENTFD_FLAG_DATAMATCH};
+}
+
 int vm_doorbell_add(struct vm *vm, uint64_t addr, unsigned len, int fd)
 {
-	return doorbell_ioctl(vm, addr, len, fd, 0);
+	return doorbell_ioctl(vm, doorbell(addr, len, fd));
 }
 
 void vm_doorbell_del(struct vm *vm, uint64_t addr, unsigned len, int fd)
 {
-	/* -ENOENT for one that was never added, which is as good as gone. */
-	doorbell_ioctl(vm, addr, len, fd, KVM_IOEVENTFD_FLAG_DEASSIGN);
+	doorbell_del(vm, doorbell(addr, len, fd));
+}
+
+int vm_doorbell_add_value(struct vm *vm, uint64_t addr, uint32_t value, int fd)
+{
+	return doorbell_ioctl(vm, doorbell_value(addr, value, fd));
+}
+
+void vm_doorbell_del_value(struct vm *vm, uint64_t addr, uint32_t value, int fd)
+{
+	doorbell_del(vm, doorbell_value(addr, value, fd));
 }
 
 int vm_platform_add(struct vm *vm, const struct vm_platform *p)

@@ -46,6 +46,7 @@ enum vm_end {
 #define VM_MSI_ROUTES 1024
 
 struct irq_table; /* irq.c */
+struct window;    /* window.h */
 
 struct vm {
 	int kvm_fd, vm_fd; /* -1 without KVM */
@@ -61,7 +62,8 @@ struct vm {
 	bool has_pci;        /* describe the host bridge, MCFG and _PRT */
 	int16_t pci_gsi[32]; /* GSI of each slot's INTA, for the boot tables; -1: none */
 
-	uint64_t mmio_next; /* next virtio-mmio window */
+	uint64_t mmio_next;     /* next virtio-mmio window */
+	struct window *windows; /* all there are, made before the vCPUs run */
 	struct irq_table *irqs;
 
 	int end_fd; /* eventfd: readable once the machine has ended */
@@ -92,6 +94,9 @@ void vm_destroy(struct vm *);
  */
 int vm_doorbell_add(struct vm *, uint64_t addr, unsigned len, int fd) must_check;
 void vm_doorbell_del(struct vm *, uint64_t addr, unsigned len, int fd);
+/* The same for a write of four bytes with this value only. */
+int vm_doorbell_add_value(struct vm *, uint64_t addr, uint32_t value, int fd) must_check;
+void vm_doorbell_del_value(struct vm *, uint64_t addr, uint32_t value, int fd);
 
 /* Tells the boot tables of a device. -ENOSPC. Before the vCPUs start. */
 int vm_platform_add(struct vm *, const struct vm_platform *) must_check;

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * window.h - guest-physical addresses whose pages come and go: files mapped into the guest.
+ *
+ * A window is a reserved range of our address space behind one KVM memory slot. What nobody has mapped is not accessible;
+ * files are mapped over it page by page and taken away again, and KVM follows by itself. Where in the guest it lies is the
+ * transport's to say (a BAR that the guest moves, a shared memory region), nowhere to begin with.
+ *
+ * Guest pages may vanish under us: a file truncated on the host leaves mapped pages without anything behind. Our own access
+ * is then a SIGBUS, the guest's an EFAULT of KVM_RUN: neither may end the machine (hard cases D67, J11). What is touched
+ * there becomes a page of zeros, said once.
+ */
+#ifndef VMM_WINDOW_H
+#define VMM_WINDOW_H
+
+#include "base.h"
+
+struct vm;
+
+struct window {
+	struct vm *vm;       /* borrowed */
+	const char *name;    /* borrowed */
+	struct window *next; /* of vm->windows */
+	uint8_t *host;
+	uint64_t size; /* a power of two, at least 2 MiB */
+	uint64_t base; /* atomic: guest-physical; 0: nowhere */
+	int slot;
+	/* What is private to window.c: which parts have files, and the lock that mapping and repairing are done under. */
+	struct window_state *state;
+};
+
+/* Reserves size bytes and a slot. Before the vCPUs run. -errno (logged: size, remedy). */
+int window_create(struct window **out, struct vm *, const char *name, uint64_t size) must_check;
+/* After the vCPUs have ended, or were never made. NULL is fine. */
+void window_destroy(struct window *);
+/* Where the guest sees it from now on; 0: nowhere. Any thread; calls for one window are serialised. -errno of KVM. */
+int window_place(struct window *, uint64_t base) must_check;
+/* A place for it that is the host's to choose: above RAM and the PCI windows. -ENOSPC. */
+int window_alloc(struct window *, uint64_t *base) must_check;
+/*
+ * The host addresses of len bytes from off, to map a file over (MAP_FIXED) before window_mapped() is called, which must be
+ * called: no fault is repaired meanwhile. off and len are page aligned and inside. done: whether there is a file now.
+ */
+void *window_hold(struct window *, uint64_t off, uint64_t len);
+void window_mapped(struct window *, uint64_t off, uint64_t len, bool done);
+/* len bytes from off become inaccessible again. -ENOMEM. */
+int window_unmap(struct window *, uint64_t off, uint64_t len) must_check;
+/*
+ * KVM_RUN said EFAULT: puts zeros where mappings reach past the end of their files. True: something was mended, the guest may
+ * go on. On a vCPU thread.
+ */
+bool window_repair(struct vm *);
+/* Handles SIGBUS and SIGSEGV of our own threads that hit a window, for as long as the process runs. Once, first thing. */
+int window_init(void) must_check;
+
+#endif
