@@ -282,7 +282,7 @@ int share_fsync(struct share_file *, struct iothread *, struct io_op *, bool dat
 int share_fallocate(struct share_file *, int mode, uint64_t off, uint64_t len) must_check;
 int64_t share_lseek(struct share_file *, uint64_t off, int whence)
 	must_check; /* SEEK_DATA, SEEK_HOLE, SEEK_END */
-/* Set-id bits and file capabilities go, where there are any: before a write that is to (FUSE_WRITE_KILL_SUIDGID). */
+/* Set-id bits and file capabilities go, where there are any: before a write that is to. */
 int share_kill_priv(struct share_file *) must_check;
 /*
  * copy_file_range between two open files, on another thread if it may take long: as share_readv. Embed struct share_copy in
