@@ -2,9 +2,9 @@
 /*
  * loop.c - the iothread: its life, work from others, watches, and the turn that calls back.
  *
- * One turn: finished operations, fired watches, posted work, then the engine submits what these
- * queued and sleeps, in one system call where it can. Nothing is called back from anywhere else.
- * Each of the three takes what is there once, so that none starves the others (hard case A30).
+ * One turn: finished operations, fired watches, timers, posted work, then the engine submits what
+ * these queued and sleeps, in one system call where it can. Nothing is called back from anywhere
+ * else. Each of the four takes what is there once, so that none starves the others (hard case A30).
  * Work a callback posts to its own iothread runs in the same turn, before the sleep: the place for
  * what closes a batch.
  *
@@ -287,7 +287,7 @@ static void unwatch_all(struct iothread *io, const struct watch *but)
 }
 
 /*
- * Watches end at once, so that nothing new comes in; operations and what their done() submits and
+ * Watches and timers end at once, so that nothing new comes in; operations and what their done() submits and
  * posts still run to their end, with the pool's way back open.
  */
 static void stop_run(struct loop_work *w)
@@ -295,6 +295,7 @@ static void stop_run(struct loop_work *w)
 	struct iothread *io = container_of(w, struct iothread, stop);
 
 	unwatch_all(io, &io->wake);
+	timers_drop(io);
 	io->stopping = true;
 }
 
@@ -303,11 +304,13 @@ static void iothread_loop(struct iothread *io)
 	for (;;) {
 		run_finished(io);
 		run_fired(io);
+		timers_run(io);
 		run_work(io);
 		if (io->stopping && !io->pending && !has_work(io))
 			break;
-		io->ops->wait(io, !has_work(io));
+		io->ops->wait(io, has_work(io) ? 0 : timers_left(io));
 	}
+	timers_drop(io);
 	unwatch_all(io, NULL);
 }
 
@@ -494,6 +497,7 @@ void iothread_destroy(struct iothread *io)
 		iothread_end(io);
 	pool_fini(&io->pool);
 	/* Left only if the thread never ran; then nothing is armed. */
+	timers_drop(io);
 	unwatch_all(io, NULL);
 	if (io->ops)
 		io->ops->destroy(io);

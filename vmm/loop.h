@@ -77,7 +77,10 @@ struct loop_timer {
 	uint64_t at; /* private: CLOCK_MONOTONIC, ns; 0: not set */
 	struct loop_timer *next;
 };
-/* Calls t->fn(t) once on the iothread, ns from now at the earliest. One that is set already is moved. */
+/*
+ * Calls t->fn(t) once on the iothread, ns from now at the earliest. One that is set already is moved. fn may set and
+ * clear any timer, also its own. One that is still set when the iothread is destroyed is not called.
+ */
 void loop_timer_set(struct iothread *, struct loop_timer *, uint64_t ns);
 /* Not called any more. Nothing happens if it is not set. */
 void loop_timer_clear(struct iothread *, struct loop_timer *);

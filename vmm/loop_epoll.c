@@ -10,9 +10,11 @@
 #include "loop_int.h"
 #include "log.h"
 #include <assert.h>
+#include <limits.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
+#define NS_PER_MS  1000000u
 #define EVENTS_MAX 32 /* per wait; the others are reported by the next one, in turn */
 
 struct epoll {
@@ -82,11 +84,19 @@ static void epoll_submit(struct iothread *io, struct io_op *op)
 	pool_submit(&io->pool, op);
 }
 
-static void epoll_wait_events(struct iothread *io, bool sleep)
+/* Rounded up, so that a timer is never early; one that is far away is waited for in pieces. */
+static int milliseconds(uint64_t ns)
+{
+	uint64_t ms = ns / NS_PER_MS + (ns % NS_PER_MS != 0);
+
+	return ns == LOOP_FOREVER ? -1 : (int)MIN(ms, (uint64_t)INT_MAX);
+}
+
+static void epoll_wait_events(struct iothread *io, uint64_t ns)
 {
 	struct epoll *ep = io->engine;
 	struct epoll_event ev[EVENTS_MAX];
-	int n = epoll_wait(ep->fd, ev, EVENTS_MAX, sleep ? -1 : 0);
+	int n = epoll_wait(ep->fd, ev, EVENTS_MAX, milliseconds(ns));
 
 	if (n < 0 && errno != EINTR) {
 		log_err("%s: epoll_wait: %m", io->name);

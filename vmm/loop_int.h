@@ -3,6 +3,7 @@
  * loop_int.h - what the files of the loop share; nobody else includes it.
  *
  *   loop.c        the thread: its life, work from others, watches, the turn
+ *   loop_timer.c  timers, and how long the engine may sleep over them
  *   loop_file.c   read, write, fsync: the byte cursor, what can be had at once
  *   loop_pool.c   threads for calls that block
  *   loop_uring.c, loop_epoll.c   where the thread sleeps
@@ -132,11 +133,13 @@ struct loop_engine_ops {
 	/* Does what is left of op, beginning in wait() or on the pool, then op_finish(). */
 	void (*submit)(struct iothread *, struct io_op *);
 	/*
-	 * Submits what was queued and collects what happened; with sleep, and if nothing has,
-	 * waits until something does.
+	 * Submits what was queued and collects what happened; if nothing has, waits until something
+	 * does, ns nanoseconds at most (not less, unless a signal or an event comes): 0 does not
+	 * wait, LOOP_FOREVER has no end.
 	 */
-	void (*wait)(struct iothread *, bool sleep);
+	void (*wait)(struct iothread *, uint64_t ns);
 };
+#define LOOP_FOREVER UINT64_MAX
 extern const struct loop_engine_ops loop_uring, loop_epoll;
 
 struct iothread {
@@ -163,7 +166,8 @@ struct iothread {
 	struct loop_slots slots, fired;
 	struct loop_slot *current; /* its ready() is running */
 	struct op_fifo finished;
-	unsigned pending; /* operations whose done() is still to come */
+	unsigned pending;          /* operations whose done() is still to come */
+	struct loop_timer *timers; /* the first to come, first */
 	bool stopping;
 	struct loop_work stop;
 
@@ -188,6 +192,17 @@ void loop_wake(struct iothread *);
  * -errno (logged).
  */
 int loop_thread(pthread_t *, const char *name, void *(*fn)(void *), void *arg) must_check;
+
+/* ---- loop_timer.c ---- */
+
+/* CLOCK_MONOTONIC, ns. Any thread. */
+uint64_t loop_now(void);
+/* Calls those whose time has come. */
+void timers_run(struct iothread *);
+/* None is called any more. */
+void timers_drop(struct iothread *);
+/* How long until the first; LOOP_FOREVER without one. */
+uint64_t timers_left(const struct iothread *);
 
 /* ---- loop_file.c ---- */
 

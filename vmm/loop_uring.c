@@ -28,6 +28,8 @@
 #define SQ_MAX 256
 #define CQ_MAX 4096
 
+#define NS_PER_S 1000000000u
+
 struct uring {
 	struct io_uring ring;
 	bool made, enabled;
@@ -92,8 +94,11 @@ static void uring_destroy(struct iothread *io)
 
 static int uring_create(struct iothread *io, unsigned depth)
 {
-	/* Completions are never lost; and a watched eventfd does not hold a kernel thread. */
-	const unsigned needed = IORING_FEAT_NODROP | IORING_FEAT_FAST_POLL;
+	/*
+	 * Completions are never lost; a watched eventfd does not hold a kernel thread; a sleep has
+	 * a deadline without an operation for it (5.11).
+	 */
+	const unsigned needed = IORING_FEAT_NODROP | IORING_FEAT_FAST_POLL | IORING_FEAT_EXT_ARG;
 	unsigned sq = MIN(depth, (unsigned)SQ_MAX), cq = 2 * MIN(depth, (unsigned)CQ_MAX / 2);
 	struct uring *ur = calloc(1, sizeof(*ur));
 	int err;
@@ -176,18 +181,31 @@ static void ring_reap(struct iothread *io)
 	io_uring_cq_advance(&ur->ring, n);
 }
 
+static int ring_call(struct io_uring *ring, uint64_t ns)
+{
+	struct __kernel_timespec t = {.tv_sec = (int64_t)(ns / NS_PER_S),
+				      .tv_nsec = (long long)(ns % NS_PER_S)};
+	struct io_uring_cqe *cqe;
+
+	if (!ns)
+		return io_uring_submit_and_get_events(ring);
+	if (ns == LOOP_FOREVER)
+		return io_uring_submit_and_wait(ring, 1);
+	return io_uring_submit_and_wait_timeout(ring, &cqe, 1, &t, NULL);
+}
+
 /*
  * What the kernel did not take stays queued, for the next time: on EAGAIN it has no memory for
- * requests, on EBUSY it wants completions taken first. Other errors are a completion lost (EBADR)
- * or a ring that is not ours: a device whose requests never end is worse than no machine.
+ * requests, on EBUSY it wants completions taken first. ETIME is the end of the sleep. Other errors
+ * are a completion lost (EBADR) or a ring that is not ours: a device whose requests never end is
+ * worse than no machine.
  */
-static void ring_collect(struct iothread *io, bool sleep)
+static void ring_collect(struct iothread *io, uint64_t ns)
 {
 	struct uring *ur = io->engine;
-	int n = sleep ? io_uring_submit_and_wait(&ur->ring, 1)
-		      : io_uring_submit_and_get_events(&ur->ring);
+	int n = ring_call(&ur->ring, ns);
 
-	if (n < 0 && n != -EINTR && n != -EAGAIN && n != -EBUSY) {
+	if (n < 0 && n != -EINTR && n != -EAGAIN && n != -EBUSY && n != -ETIME) {
 		errno = -n;
 		log_err("%s: io_uring_enter: %m", io->name);
 		abort();
@@ -202,7 +220,7 @@ static struct io_uring_sqe *ring_sqe(struct iothread *io)
 	struct io_uring_sqe *sqe;
 
 	while (!(sqe = io_uring_get_sqe(&ur->ring)))
-		ring_collect(io, false);
+		ring_collect(io, 0);
 	return sqe;
 }
 
@@ -237,7 +255,7 @@ static void uring_submit(struct iothread *io, struct io_op *op)
 	op_fifo_add(&ur->held, op);
 }
 
-static void uring_wait(struct iothread *io, bool sleep)
+static void uring_wait(struct iothread *io, uint64_t ns)
 {
 	struct uring *ur = io->engine;
 	struct io_op *op;
@@ -247,7 +265,7 @@ static void uring_wait(struct iothread *io, bool sleep)
 		op_queue(io, op);
 	}
 	/* A full ring may have been emptied on the way. */
-	ring_collect(io, sleep && !io->finished.head && TAILQ_EMPTY(&io->fired));
+	ring_collect(io, io->finished.head || !TAILQ_EMPTY(&io->fired) ? 0 : ns);
 }
 
 /* ---- watches ---- */
@@ -292,7 +310,7 @@ static void uring_unwatch(struct iothread *io, struct loop_slot *slot)
 		sqe_tag(sqe, NULL, TAG_CANCEL);
 	}
 	while (slot->armed)
-		ring_collect(io, true);
+		ring_collect(io, LOOP_FOREVER);
 	if (slot->kicks)
 		(void)!write(w->fd, &slot->kicks, sizeof(slot->kicks));
 }
