@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * virtio.c - the life of a virtio device: features, status, queue set-up, start, reset.
+ * virtio.c - the registers of a virtio device: features, status, queue set-up, configuration space, reset.
  *
- * Registers arrive on vCPU threads and are served under dev->lock. Queues and the device's own functions belong to
- * the iothread; start and stop are carried there by loop_call() while the vCPU holds the lock, and the iothread never
- * takes it, so that cannot deadlock (hard case A19). A reset ends when nothing is in flight, then everything the
- * driver ever set is back at power-on (A16, A17). Before virtio_run() there is no thread to carry anything to: then
- * the caller does it himself, which loop.h allows.
- * Spec: virtio 1.2, 2.1 (status), 2.2 (features), 2.4 (reset), 2.5 (config), 3.1.1 (initialisation). Calls: virtq.h,
- * loop.h, the transport.
+ * They arrive on vCPU threads and are served under dev->lock, which no iothread ever takes. What DRIVER_OK and a reset
+ * do to queues and threads is virtio_run.c's; after it has stopped the device, everything the driver ever set goes back
+ * to power-on here (hard case A17).
+ * Spec: virtio 1.2, 2.1 (status), 2.2 (features), 2.4 (reset), 2.5 (config), 3.1.1 (initialisation). Calls:
+ * virtio_run.c, virtq.h, the transport.
  */
 #include "virtio.h"
-#include "../vmm/irq.h"
 #include "../vmm/log.h"
-#include "../vmm/vm.h"
-#include <assert.h>
-#include <sys/eventfd.h>
 
 /* What the ring code honours for every device; nothing is offered that has no test (A29). */
 #define CORE_FEATURES                                                       \
@@ -27,9 +21,6 @@
 	(VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER | VIRTIO_CONFIG_S_FEATURES_OK | \
 	 VIRTIO_CONFIG_S_DRIVER_OK | VIRTIO_CONFIG_S_FAILED)
 
-/* More than this many operations are submitted all the same, only not all at once. */
-#define LOOP_DEPTH_MAX 256u
-
 static uint8_t status_of(const struct virtio_dev *dev)
 {
 	return __atomic_load_n(&dev->status, __ATOMIC_ACQUIRE);
@@ -38,263 +29,6 @@ static uint8_t status_of(const struct virtio_dev *dev)
 static void status_add(struct virtio_dev *dev, uint8_t bits)
 {
 	__atomic_fetch_or(&dev->status, bits, __ATOMIC_ACQ_REL);
-}
-
-/* ---- on the iothread ---- */
-
-static void queue_kicked(struct virtio_dev *dev, struct virtq *vq)
-{
-	/* A kick may be older than the last reset, or meant for a queue that rests: it is only a hint. */
-	if (vq->running && !vq->broken)
-		dev->ops->kick(dev, vq);
-}
-
-static void kick_ready(struct watch *w)
-{
-	struct virtq *vq = container_of(w, struct virtq, watch);
-	struct virtio_dev *dev = vq->dev;
-
-	queue_kicked(dev, vq);
-}
-
-static void queues_stop(struct virtio_dev *dev)
-{
-	for (unsigned i = 0; i < dev->nqueues; i++) {
-		loop_unwatch(dev->io, &dev->vq[i].watch);
-		dev->vq[i].running = false;
-	}
-}
-
-static int queues_start(struct virtio_dev *dev)
-{
-	bool event_idx = virtio_has(dev, VIRTIO_RING_F_EVENT_IDX);
-	bool indirect = virtio_has(dev, VIRTIO_RING_F_INDIRECT_DESC);
-
-	for (unsigned i = 0; i < dev->nqueues; i++) {
-		struct virtq *vq = &dev->vq[i];
-		int r;
-
-		if (!vq->ready)
-			continue;
-		r = virtq_start(vq, dev->vm->mem, event_idx, indirect);
-		if (!r)
-			r = loop_watch(dev->io, &vq->watch);
-		if (r)
-			return r;
-	}
-	return 0;
-}
-
-/* A failure is the driver's to see: the machine goes on (A22). */
-static void start_on_loop(void *arg)
-{
-	struct virtio_dev *dev = arg;
-	int r = queues_start(dev);
-
-	if (!r && dev->ops->start)
-		r = dev->ops->start(dev);
-	if (r) {
-		queues_stop(dev);
-		virtio_broken(dev, NULL,
-			      r == -EINVAL ? "size or address of a queue" : strerror(-r));
-		return;
-	}
-	/* What the driver published before its queue was live is found now (A15). */
-	for (unsigned i = 0; i < dev->nqueues; i++)
-		if (dev->vq[i].running)
-			virtio_queue_kick(dev, i);
-}
-
-static bool requests_out(const struct virtio_dev *dev)
-{
-	uint64_t n = 0;
-
-	for (unsigned i = 0; i < dev->nqueues; i++)
-		n += dev->vq[i].inflight;
-	return n > 0;
-}
-
-static void drained_on_loop(struct loop_work *w)
-{
-	struct virtio_dev *dev = container_of(w, struct virtio_dev, drained_work);
-
-	sem_post(&dev->drained);
-}
-
-/*
- * Posted, not done at once: whoever pushed the last request is still on the stack and may look at it or at its queue
- * until he returns to the loop.
- */
-void virtio_drained(struct virtio_dev *dev)
-{
-	if (!dev->stopping || requests_out(dev))
-		return;
-	dev->stopping = false;
-	if (dev->running)
-		loop_post(dev->io, &dev->drained_work);
-}
-
-static void stop_on_loop(void *arg)
-{
-	struct virtio_dev *dev = arg;
-
-	queues_stop(dev);
-	if (dev->ops->stop)
-		dev->ops->stop(dev);
-	/* From here on: what ops->stop() itself gave back is counted already. */
-	dev->stopping = true;
-	virtio_drained(dev);
-}
-
-void virtio_broken(struct virtio_dev *dev, struct virtq *vq, const char *what)
-{
-	if (vq)
-		vq->broken = true;
-	for (unsigned i = 0; i < dev->nqueues && !vq; i++)
-		dev->vq[i].broken = true;
-	if (vq)
-		log_once(&dev->said_broken, LOG_WARN,
-			 "%s: queue %u: the driver broke the rules (%s); resting until reset",
-			 dev->base.name, vq->index, what);
-	else
-		log_once(&dev->said_broken, LOG_WARN, "%s: cannot go on (%s); resting until reset",
-			 dev->base.name, what);
-	status_add(dev, VIRTIO_CONFIG_S_NEEDS_RESET);
-	if (status_of(dev) & VIRTIO_CONFIG_S_DRIVER_OK)
-		dev->tp->ops->irq_config(dev->tp);
-}
-
-/* ---- attach, run, detach ---- */
-
-static int queues_create(struct virtio_dev *dev)
-{
-	dev->vq = calloc(dev->nqueues, sizeof(*dev->vq));
-	if (!dev->vq)
-		return -ENOMEM;
-	for (unsigned i = 0; i < dev->nqueues; i++)
-		dev->vq[i].kick_fd = -1;
-	for (unsigned i = 0; i < dev->nqueues; i++) {
-		struct virtq *vq = &dev->vq[i];
-
-		vq->dev = dev;
-		vq->index = (uint16_t)i;
-		vq->size = dev->queue_size;
-		vq->kick_fd = eventfd(0, EFD_CLOEXEC);
-		if (vq->kick_fd < 0)
-			return -errno;
-		vq->watch = (struct watch){
-			.fd = vq->kick_fd, .kind = WATCH_EVENTFD, .ready = kick_ready};
-	}
-	return 0;
-}
-
-/* The device's calls, and lowering or raising a pin where interrupts are not by message. */
-static int syscalls_create(struct virtio_dev *dev)
-{
-	struct syscalls own = {0};
-
-	if (dev->base.type && dev->base.type->syscalls)
-		own = *dev->base.type->syscalls;
-	dev->rules = calloc(own.n + irq_syscalls.n, sizeof(*dev->rules));
-	if (!dev->rules)
-		return -ENOMEM;
-	for (unsigned i = 0; i < own.n; i++)
-		dev->rules[i] = own.rules[i];
-	for (unsigned i = 0; i < irq_syscalls.n; i++)
-		dev->rules[own.n + i] = irq_syscalls.rules[i];
-	dev->syscalls = (struct syscalls){dev->rules, own.n + irq_syscalls.n};
-	return 0;
-}
-
-int virtio_attach(struct virtio_dev *dev, struct vm *vm)
-{
-	unsigned depth = MIN((unsigned)dev->nqueues * dev->queue_size, LOOP_DEPTH_MAX);
-	int r;
-
-	assert(dev->nqueues && dev->queue_size && dev->queue_size <= VIRTQ_MAX_SIZE);
-	assert(!(dev->queue_size & (dev->queue_size - 1)));
-	assert(dev->config || !dev->config_len);
-	dev->vm = vm;
-	pthread_mutex_init(&dev->lock, NULL);
-	sem_init(&dev->drained, 0, 0);
-	dev->drained_work.fn = drained_on_loop;
-	r = queues_create(dev);
-	if (!r)
-		r = syscalls_create(dev);
-	if (r) {
-		log_err("%s: queues: %s (raise ulimit -n, or free memory)", dev->base.name,
-			strerror(-r));
-		goto fail;
-	}
-	r = iothread_create(&dev->io, dev->base.name, LOOP_AUTO, depth, &dev->syscalls);
-	if (r)
-		goto fail;
-	return 0;
-fail:
-	virtio_detach(dev);
-	return r;
-}
-
-int virtio_run(struct virtio_dev *dev)
-{
-	int r;
-
-	pthread_mutex_lock(&dev->lock);
-	r = iothread_start(dev->io, NULL, NULL);
-	dev->running = !r;
-	pthread_mutex_unlock(&dev->lock);
-	return r;
-}
-
-/* Returns when the device owns nothing of the driver's any more. Under dev->lock. */
-static void stop(struct virtio_dev *dev)
-{
-	if (!dev->started)
-		return;
-	dev->started = false;
-	if (!dev->running) {
-		stop_on_loop(dev);
-		return;
-	}
-	/* A ring that what it reads keeps filling (or another vCPU) would never let the iothread get to the call. */
-	__atomic_store_n(&dev->halting, true, __ATOMIC_RELAXED);
-	loop_call(dev->io, stop_on_loop, dev);
-	/* vCPU threads are kicked by signals. */
-	while (sem_wait(&dev->drained) && errno == EINTR)
-		;
-	__atomic_store_n(&dev->halting, false, __ATOMIC_RELAXED);
-}
-
-static void queues_destroy(struct virtio_dev *dev)
-{
-	for (unsigned i = 0; dev->vq && i < dev->nqueues; i++) {
-		if (dev->vq[i].dev)
-			virtq_reset(&dev->vq[i]);
-		close_fd(&dev->vq[i].kick_fd);
-	}
-	free(dev->vq);
-	dev->vq = NULL;
-}
-
-void virtio_detach(struct virtio_dev *dev)
-{
-	if (!dev->vm)
-		return;
-	pthread_mutex_lock(&dev->lock);
-	stop(dev);
-	pthread_mutex_unlock(&dev->lock);
-	iothread_destroy(dev->io);
-	dev->io = NULL;
-	dev->running = false;
-	if (dev->tp)
-		dev->tp->ops->destroy(dev->tp);
-	dev->tp = NULL;
-	queues_destroy(dev);
-	free(dev->rules);
-	dev->rules = NULL;
-	sem_destroy(&dev->drained);
-	pthread_mutex_destroy(&dev->lock);
-	dev->vm = NULL;
 }
 
 /* ---- features ---- */
@@ -356,7 +90,7 @@ uint8_t virtio_status_read(struct virtio_dev *dev)
 
 static void reset(struct virtio_dev *dev)
 {
-	stop(dev);
+	virtio_stop(dev);
 	for (unsigned i = 0; i < dev->nqueues; i++)
 		virtq_reset(&dev->vq[i]);
 	dev->driver_features = 0;
@@ -381,11 +115,7 @@ static void status_set(struct virtio_dev *dev, uint8_t v)
 	status_add(dev, add);
 	if (!(add & VIRTIO_CONFIG_S_DRIVER_OK))
 		return;
-	dev->started = true;
-	if (dev->running)
-		loop_call(dev->io, start_on_loop, dev);
-	else
-		start_on_loop(dev);
+	virtio_start(dev);
 }
 
 void virtio_status_write(struct virtio_dev *dev, uint8_t v)

@@ -5,10 +5,12 @@
  * A device is a description (struct virtio_dev: data) plus four functions (start, kick, stop, destroy). It sees
  * requests, never rings, registers or interrupts. Modern virtio only (VERSION_1), no legacy.
  *
- * Threads: registers are written by vCPU threads, under dev->lock; everything else runs on the device's iothread,
- * which never takes that lock. start/stop are carried over by loop_call(), so the vCPU that wrote the register waits
- * until they are done (virtio-mmio drivers do not poll the status after a reset). Reset waits until no request is in
- * flight (hard case A16): completions that arrive meanwhile are counted, not published.
+ * Threads: registers are written by vCPU threads, under dev->lock; everything else runs on the device's iothreads,
+ * which never take that lock. Each queue belongs to one of them, vq->io: its requests are popped and pushed there and
+ * nowhere else; one that ends on another thread is posted home first. start/stop are carried over by loop_call(), so the
+ * vCPU that wrote the register waits until they are done (virtio-mmio drivers do not poll the status after a reset).
+ * Reset waits until no request is in flight (hard case A16): completions that arrive meanwhile are counted, not
+ * published.
  *
  *   guest writes QueueNotify -ioeventfd-> iothread wakes in its loop -> ops->kick(dev, vq)
  *     while virtq_pop() == 1:  parse (copy out, check all, no effects) -> submit -> now or later: finish -> virtq_push
@@ -36,9 +38,13 @@ struct virtio_ops {
 	int (*thread_init)(struct virtio_dev *);
 	/* DRIVER_OK, on the first thread, before any queue is live. May be NULL. A -errno breaks the device (NEEDS_RESET). */
 	int (*start)(struct virtio_dev *);
-	/* The driver kicked vq, or it has just been started: pop until it is empty, then virtq_notify(). */
+	/* On vq's thread. The driver kicked vq, or it has just been started: pop until it is empty, then virtq_notify(). */
 	void (*kick)(struct virtio_dev *, struct virtq *);
-	/* Reset: drop sessions, cancel what is parked so that in-flight becomes 0. May be NULL; may be called twice. */
+	/*
+	 * Reset, on the first thread, after every queue has been stopped on its own: drop sessions, cancel what is parked
+	 * so that in-flight becomes 0. Only requests of the first thread's queues are pushed here; the others are posted
+	 * home, completions still arrive there. May be NULL; may be called twice.
+	 */
 	void (*stop)(struct virtio_dev *);
 };
 
@@ -89,25 +95,33 @@ struct virtio_dev {
 	uint64_t driver_features;
 	bool features_unknown; /* the driver asked for a bit above 63 */
 	uint32_t generation;   /* of config; atomic */
-	bool running;          /* the iothread is */
+	unsigned nrunning;     /* threads[] that run: all, or none yet */
 	bool started;          /* DRIVER_OK was acted on; the next reset stops the device */
 	bool halting; /* atomic: a stop is wanted, pops find nothing; also ends a batch that feeds itself */
-	bool stopping;                 /* the iothread's: a reset waits for in-flight 0 */
-	struct loop_work drained_work; /* posted by the last request of a stopping device */
-	sem_t drained;                 /* then the reset goes on */
-	struct syscall_rule *rules; /* what the iothread may call: the type's and the interrupts' */
+	unsigned
+		undrained; /* atomic: queues with requests out, and the stop itself; see virtio_stop() */
+	sem_t drained; /* posted by the queue that brings it to 0 */
+	struct syscall_rule
+		*rules; /* what the iothreads may call: the type's and the interrupts' */
 	struct syscalls syscalls;
 	struct log_once said_broken;
 };
 
-/* Binds the description to a machine: queues, kick descriptors, the iothread (not yet running). -errno (logged). */
+/* Binds the description to a machine: queues, kick descriptors, iothreads (not yet running). -errno (logged). */
 int virtio_attach(struct virtio_dev *, struct vm *) must_check;
-/* Starts the iothread. */
+/* Starts the iothreads, the first one first. -errno (logged): the caller detaches. */
 int virtio_run(struct virtio_dev *) must_check;
-/* Stops queues and the iothread; called before destroy(), after the vCPUs have ended. Half-attached is fine. */
+/*
+ * Stops queues and iothreads; called before destroy(), after the vCPUs have ended. The first thread, which has the
+ * device's session, ends last: nothing may be posted to the others once all requests have drained. Half-attached is
+ * fine.
+ */
 void virtio_detach(struct virtio_dev *);
 
-/* The driver broke the rules: log once, NEEDS_RESET, config interrupt (2.1.2). vq may be NULL. On the iothread. */
+/*
+ * The driver broke the rules: log once, NEEDS_RESET, config interrupt (2.1.2). On vq's thread; the other queues go on.
+ * vq NULL: all of them rest, only from start().
+ */
 void virtio_broken(struct virtio_dev *, struct virtq *, const char *what);
 /* The feature was negotiated. */
 bool virtio_has(const struct virtio_dev *, unsigned feature_bit);
@@ -117,8 +131,12 @@ bool virtio_has(const struct virtio_dev *, unsigned feature_bit);
  */
 void virtio_config_changed(struct virtio_dev *, void (*change)(struct virtio_dev *, void *),
 			   void *arg);
-/* For virtq_push(): a request of a queue that was stopped has come back. */
-void virtio_drained(struct virtio_dev *);
+/* For virtq_push(): a request of a queue that was stopped has come back. On its thread. */
+void virtio_drained(struct virtq *);
+/* For the status register, under dev->lock. */
+void virtio_start(struct virtio_dev *);
+/* Returns when the device owns nothing of the driver's any more. */
+void virtio_stop(struct virtio_dev *);
 
 /* ---- for the transports; all may be called with any value the guest can write ---- */
 

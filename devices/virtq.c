@@ -394,16 +394,19 @@ void virtq_push(struct chain *c, uint32_t written)
 	struct vring_used_elem *e;
 
 	assert(vq->taken[c->head] && written <= c->wr_len);
+	/* inflight and the ring have no lock: a request that ended on another thread comes home first. */
+	assert(!vq->io || iothread_current(vq->io));
 	vq->taken[c->head] = 0;
 	vq->inflight--;
 	if (!vq->running) {
 		/* Reset waits for this one; its memory is the driver's again, the ring may be too (A16). */
-		virtio_drained(vq->dev);
+		virtio_drained(vq);
 		return;
 	}
 	e = &used->ring[vq->used_next & (vq->size - 1)];
-	e->id = htole32(c->head);
-	e->len = htole32(written);
+	/* Atomic, as every word of a ring: a driver may have laid another queue's over it. */
+	__atomic_store_n(&e->id, htole32(c->head), __ATOMIC_RELAXED);
+	__atomic_store_n(&e->len, htole32(written), __ATOMIC_RELAXED);
 	vq->used_next++;
 	if ((uint16_t)(vq->used_next - vq->used_signalled) >= SIGNAL_EVERY)
 		virtq_notify(vq);

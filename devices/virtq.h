@@ -39,7 +39,8 @@ struct virtq {
 	struct iothread *io; /* its owner, borrowed */
 	uint16_t index;
 	int kick_fd; /* eventfd; written by any thread, also while the queue is being reset */
-	struct watch watch; /* of kick_fd, on the iothread */
+	struct watch watch;            /* of kick_fd, on the iothread */
+	struct loop_work drained_work; /* virtio_drained()'s */
 
 	/* From here on virtq_reset() clears everything. */
 
@@ -49,12 +50,13 @@ struct virtq {
 	bool ready;
 	uint64_t desc_addr, avail_addr, used_addr;
 
-	/* From here on the iothread's, set by virtq_start(). */
+	/* From here on the iothread's, set by virtq_start() before the queue is given to it. */
 	const struct mem *mem;
 	const void *desc, *avail;
 	void *used;
 	bool event_idx, indirect;
 	bool broken, running;
+	bool draining;           /* stopped: the last of inflight is told of */
 	bool quiet;              /* without event_idx: NO_NOTIFY is set */
 	uint16_t avail_next;     /* next entry of the avail ring to take */
 	uint16_t avail_seen;     /* avail.idx as last loaded */
@@ -71,10 +73,13 @@ struct virtq {
 
 /*
  * Checks size (power of two, 1..max), alignment and that the three areas lie in RAM; allocates the slots and lets
- * requests be taken (running). 0, -EINVAL (driver's fault), -ENOMEM.
+ * requests be taken (running). Any thread, while no other knows the queue. 0, -EINVAL (driver's fault), -ENOMEM.
  */
 int virtq_start(struct virtq *, const struct mem *, bool event_idx, bool indirect) must_check;
-/* Frees the slots and returns every field the driver or virtq_start() set to its value at power-on. inflight is 0. */
+/*
+ * Frees the slots and returns every field the driver or virtq_start() set to its value at power-on. inflight is 0. Any
+ * thread, once its own has let go of the queue.
+ */
 void virtq_reset(struct virtq *);
 
 /*
@@ -87,7 +92,7 @@ int virtq_pop(struct virtq *, struct chain **c) must_check;
 /*
  * The request is done, written bytes of its writable part were filled (2.7.8). Does not interrupt and publishes only
  * now and then, so that a driver that polls is not kept waiting by a long batch: virtq_notify() must follow. After
- * the queue was stopped the ring is left alone.
+ * the queue was stopped the ring is left alone. On the queue's thread, as everything here.
  */
 void virtq_push(struct chain *, uint32_t written);
 /* Publish what was pushed, and interrupt if the driver wants it (2.7.7, 2.7.10). Call at the end of a batch. */

@@ -6,6 +6,7 @@
 #define TESTS_ECHO_H
 
 #include "../devices/virtio.h"
+#include "../vmm/irq.h"
 #include <poll.h>
 
 #define ECHO_ID 42
@@ -57,7 +58,7 @@ static void echo_init(struct echo *e, uint16_t nqueues)
 }
 
 /* An interrupt arrives at the eventfd within ten seconds; it is taken. */
-static bool irq_arrives(const struct irq *irq)
+__attribute__((unused)) static bool irq_arrives(const struct irq *irq)
 {
 	struct pollfd p = {.fd = irq->fd, .events = POLLIN};
 	uint64_t n;
@@ -66,7 +67,7 @@ static bool irq_arrives(const struct irq *irq)
 }
 
 /* None is there. For moments when nothing could be on its way. */
-static bool irq_silent(const struct irq *irq)
+__attribute__((unused)) static bool irq_silent(const struct irq *irq)
 {
 	return poll(&(struct pollfd){.fd = irq->fd, .events = POLLIN}, 1, 0) == 0;
 }
