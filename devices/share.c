@@ -10,18 +10,7 @@
 #include "share_int.h"
 #include <linux/fs.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
-
-/*
- * Descriptors that the process needs besides: vCPUs, queues, disks, and one that an open holds
- * before it is counted.
- */
-#define FD_RESERVE 256
-/* Half of the rest, so that one share cannot starve another; more than any guest keeps in mind is of no use. */
-#define FD_DEFAULT_MAX 262144u
-/* The root, an object, and the object open. */
-#define FD_LEAST 3
 
 int name_check(struct name *out, const char *s, size_t n)
 {
@@ -37,35 +26,6 @@ int name_check(struct name *out, const char *s, size_t n)
 }
 
 /* ---- set-up ---- */
-
-bool share_budget_check(const void *number, char err[OPT_ERR_MAX])
-{
-	uint64_t n = *(const uint64_t *)number;
-
-	if (!n || n >= FD_LEAST)
-		return true;
-	snprintf(err, OPT_ERR_MAX, "must be 0 or at least %d", FD_LEAST);
-	return false;
-}
-
-static int budget_init(struct share *s, const char *name, uint32_t wanted)
-{
-	struct rlimit limit;
-
-	s->budget = wanted;
-	if (!wanted) {
-		if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-			return -errno;
-		s->budget = (uint32_t)MIN(limit.rlim_cur, (rlim_t)INT32_MAX);
-		s->budget -= MIN(s->budget / 2, (uint32_t)FD_RESERVE);
-		s->budget = MIN(s->budget / 2, FD_DEFAULT_MAX);
-	}
-	if (s->budget >= FD_LEAST)
-		return 0;
-	log_err("%s: fd_budget is %u: give at least %u, or raise ulimit -n", name, s->budget,
-		FD_LEAST);
-	return -EINVAL;
-}
 
 /*
  * Objects are told apart by mount, so a kernel that does not say which (before 5.8) cannot be used.
@@ -99,15 +59,19 @@ int share_open(struct share **out, const char *name, const struct share_config *
 	}
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	s->proc = -1;
+	s->handles = true;
+	share_ring_init(&s->used);
+	share_ring_init(&s->gone);
 	s->cfg = *cfg;
 	s->cfg.path = s->cfg.uid_map = s->cfg.gid_map = NULL;
 	s->readonly = cfg->readonly;
 	map_init(&s->inodes, sizeof(struct inode_key));
+	map_init(&s->mounts, sizeof(uint32_t));
 	map_init(&s->places, 2 * sizeof(uint64_t));
 	err = share_owner_init(s, name, cfg->owner);
 	if (err)
 		goto fail;
-	err = budget_init(s, name, cfg->fd_budget);
+	err = share_budget_init(s, name, cfg->fd_budget);
 	if (err)
 		goto fail;
 	err = share_path_init(s, name);
@@ -148,46 +112,62 @@ int share_link(struct share_inode *inode, struct share_inode *dir, const struct 
 	       struct statx *st)
 {
 	struct share *s = dir->share;
-	int from = share_inode_fd(inode), to = share_inode_fd(dir);
+	int from, to;
 
 	if (s->readonly)
 		return -EROFS;
+	from = share_inode_fd(inode);
+	to = share_inode_fd(dir);
 	if (from < 0 || to < 0)
 		return from < 0 ? from : to;
 	if (linkat(s->proc, share_path_fd_name(from).s, to, name->s, AT_SYMLINK_FOLLOW) < 0)
 		return -errno;
+	share_place_set(inode, dir, name);
 	return share_getattr(inode, NULL, st);
 }
 
 int share_unlink(struct share_inode *dir, const struct name *name, int flags)
 {
-	int fd = share_inode_fd(dir);
+	int fd, err;
 
 	if (dir->share->readonly)
 		return -EROFS;
 	if (flags & ~AT_REMOVEDIR)
 		return -EINVAL;
+	fd = share_inode_fd(dir);
 	if (fd < 0)
 		return fd;
+	err = share_inode_retain(dir, name);
+	if (err)
+		return err;
 	return unlinkat(fd, name->s, flags) < 0 ? -errno : 0;
 }
 
 int share_rename(struct share_inode *dir, const struct name *name, struct share_inode *newdir,
 		 const struct name *newname, unsigned flags)
 {
-	int from = share_inode_fd(dir), to = share_inode_fd(newdir);
+	int from, to, err;
 
 	if (dir->share->readonly)
 		return -EROFS;
 	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT))
 		return -EINVAL;
+	from = share_inode_fd(dir);
+	to = share_inode_fd(newdir);
 	if (from < 0 || to < 0)
 		return from < 0 ? from : to;
+	/* What it replaces; what is exchanged keeps a name. */
+	err = flags & RENAME_EXCHANGE ? 0 : share_inode_retain(newdir, newname);
+	if (err)
+		return err;
 	/*
 	 * By number: libc may turn it into another call when no flag is set, which the thread's
 	 * filter lacks.
 	 */
 	if (syscall(SYS_renameat2, from, name->s, to, newname->s, flags) < 0)
 		return -errno;
+	share_place_moved(newdir, newname);
+	if (flags & RENAME_EXCHANGE)
+		share_place_moved(dir, name);
 	return 0;
 }

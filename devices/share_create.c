@@ -53,6 +53,9 @@ static int node_create(struct share_inode *dir, const struct name *name, const s
 
 	if (dir->share->readonly)
 		return -EROFS;
+	err = share_inode_fd(dir);
+	if (err < 0)
+		return err;
 	err = share_reserve(dir->share, 1);
 	if (err)
 		return err;
@@ -129,8 +132,13 @@ static int open_as(struct share_inode *inode, int flags, const struct cred *cred
 		   struct share_file **file)
 {
 	auto_owner scope = {0};
-	int err = share_owner_enter(&scope, inode->share, cred, false);
+	int err = share_inode_fd(inode);
 
+	if (err < 0)
+		return err;
+	err = share_reserve(inode->share, 1);
+	if (!err)
+		err = share_owner_enter(&scope, inode->share, cred, false);
 	return err ? err : share_file_open(inode, flags, file);
 }
 
@@ -164,13 +172,20 @@ int share_create(struct share_inode *dir, const struct name *name, int flags, mo
 		return -EROFS;
 	if ((flags & O_ACCMODE) == O_ACCMODE || flags & O_DIRECTORY)
 		return -EINVAL;
+	err = share_inode_fd(dir);
+	if (err < 0)
+		return err;
 	err = share_reserve(s, 2);
 	if (err)
 		return err;
 	for (unsigned i = 0; i < CREATE_TRIES; i++) {
 		err = create_new(dir, name, share_host_flags(flags), mode, cred, &fd);
-		if (!err)
-			return create_adopt(s, &fd, inode, file, st);
+		if (!err) {
+			err = create_adopt(s, &fd, inode, file, st);
+			if (!err)
+				share_place_set(*inode, dir, name);
+			return err;
+		}
 		if (err != -EEXIST || flags & O_EXCL)
 			return err;
 		err = create_existing(dir, name, flags, cred, inode, file, st);

@@ -3,16 +3,16 @@
  * share_inode.c - the table of objects the guest knows, and what can be asked of and done to an
  * object without a name.
  *
- * One entry per object, keyed by mount, device and inode number, holding an O_PATH descriptor: that
- * pins the host's inode, so the key cannot come to mean another file, and everything here goes
- * through it, never through a name, so that it works on what was unlinked or replaced. Descriptors
- * are counted against the share's budget. Thread: the owner's; found-or-inserted and
- * dropped-at-zero cannot overlap. Calls: map.h, share_path.c, share_owner.c. Spec: statx(2),
+ * One entry per object, keyed by mount, device and inode number. An O_PATH descriptor pins the
+ * host's inode, so that the key cannot come to mean another file, and everything here goes through
+ * it, never through a name, so that it works on what was unlinked or replaced. An idle object may
+ * be without one: then its key proves nothing, and whatever is found under it is compared first.
+ * Thread: the owner's; found-or-inserted and dropped-at-zero cannot overlap (D10). Calls: map.h,
+ * share_budget.c, share_handle.c, share_place.c, share_path.c, share_owner.c. Spec: statx(2),
  * proc_pid_fd(5).
  */
 #include "share_int.h"
 #include <assert.h>
-#include <sys/sysmacros.h>
 
 /*
  * The number shown:
@@ -80,8 +80,8 @@ int share_inode_number(struct share *s, const struct inode_key *key, uint64_t *i
 struct inode_key share_inode_key(const struct statx *st)
 {
 	return (struct inode_key){
-		.mnt = st->stx_mnt_id,
-		.dev = makedev(st->stx_dev_major, st->stx_dev_minor),
+		.mnt = (uint32_t)st->stx_mnt_id,
+		.dev = st->stx_dev_major << 20 | st->stx_dev_minor,
 		.ino = st->stx_ino,
 	};
 }
@@ -95,37 +95,19 @@ int share_inode_statx(int fd, const char *name, struct statx *st)
 	return 0;
 }
 
-int share_inode_fd(struct share_inode *inode)
-{
-	return inode->fd;
-}
-
-int share_reserve(struct share *s, unsigned n)
-{
-	if (s->inodes.used + s->nfiles + n <= s->budget)
-		return 0;
-	log_once(
-		&s->said_out, LOG_WARN,
-		"%s: the guest uses more files and directories than fd_budget allows (%u) and gets "
-		"ENFILE: raise fd_budget, and ulimit -n for it",
-		s->name, s->budget);
-	return -ENFILE;
-}
-
 static void inode_free(struct share_inode *inode)
 {
 	close_fd(&inode->fd);
+	free(inode->by_name ? (void *)inode->back.place : (void *)inode->back.handle);
 	free(inode);
 }
 
-static int inode_insert(struct share *s, const struct statx *st, struct share_inode **out)
+static int inode_new(struct share *s, int fd, const struct statx *st, struct share_inode **out)
 {
-	struct share_inode *inode;
-	int err = share_reserve(s, 1);
+	struct share_inode *inode = calloc(1, sizeof(*inode));
+	bool by_name = false;
+	int err;
 
-	if (err)
-		return err;
-	inode = calloc(1, sizeof(*inode));
 	if (!inode)
 		return -ENOMEM;
 	inode->share = s;
@@ -133,13 +115,36 @@ static int inode_insert(struct share *s, const struct statx *st, struct share_in
 	inode->type = st->stx_mode & S_IFMT;
 	inode->refs = 1;
 	inode->fd = -1;
+	share_ring_init(&inode->used);
 	err = share_inode_number(s, &inode->key, &inode->ino);
 	if (!err)
-		err = map_put(&s->inodes, &inode->key, inode);
+		err = share_mount_enter(s, fd, st, &by_name);
 	if (err) {
 		inode_free(inode);
 		return err;
 	}
+	inode->by_name = by_name;
+	*out = inode;
+	return 0;
+}
+
+static int inode_insert(struct share *s, int *fd, const struct statx *st, struct share_inode **out)
+{
+	struct share_inode *inode;
+	int err = inode_new(s, *fd, st, &inode);
+
+	if (err)
+		return err;
+	err = share_reserve(s, 1);
+	if (!err)
+		err = map_put(&s->inodes, &inode->key, inode);
+	if (err) {
+		share_mount_leave(s, inode->key.mnt);
+		inode_free(inode);
+		return err;
+	}
+	s->nby_name += inode->by_name;
+	share_inode_hold(inode, fd);
 	*out = inode;
 	return 0;
 }
@@ -150,30 +155,69 @@ static void show(const struct share_inode *inode, struct statx *st)
 	share_owner_show(inode->share, st);
 }
 
+int share_inode_same(struct share_inode *inode, int fd, const struct statx *st)
+{
+	const struct inode_key key = share_inode_key(st);
+
+	if (memcmp(&key, &inode->key, sizeof(key)))
+		return 0;
+	return inode->by_name ? share_place_same(inode, st) : share_handle_same(inode, fd);
+}
+
 /*
- * What was opened is asked, not what the name means by now. The budget is met only after that, so
- * that an object that is known already is found also when no descriptor is left.
+ * Without its descriptor nothing kept the host from deleting it and giving its number to another
+ * (D13): that one is an object of its own. Who still has the old one is told ESTALE.
  */
+static void inode_gone(struct share_inode *inode)
+{
+	struct share *s = inode->share;
+
+	map_del(&s->inodes, &inode->key);
+	inode->fd = SHARE_GONE;
+	share_ring_add(&s->gone, &inode->used);
+}
+
+/* *out: NULL if it is not known. An object that is known is found also when no descriptor is left. */
+static int inode_find(struct share *s, int *fd, const struct statx *st, struct share_inode **out)
+{
+	const struct inode_key key = share_inode_key(st);
+	struct share_inode *inode = map_get(&s->inodes, &key);
+	int same;
+
+	if (inode && inode->fd < 0) {
+		same = share_inode_same(inode, *fd, st);
+		if (same < 0)
+			return same;
+		if (!same)
+			inode_gone(inode);
+		else if (share_has_room(s))
+			share_inode_hold(inode, fd);
+		if (!same)
+			inode = NULL;
+	}
+	*out = inode;
+	return 0;
+}
+
+/* What was opened is asked, not what the name means by now. */
 int share_inode_adopt(struct share *s, int *fd, struct share_inode **out, struct statx *st)
 {
 	struct share_inode *inode;
-	struct inode_key key;
 	struct statx host;
 	int err = share_inode_statx(*fd, "", &host);
 
 	if (err)
 		return err;
-	key = share_inode_key(&host);
-	inode = map_get(&s->inodes, &key);
-	if (inode) {
-		inode->refs++;
+	err = inode_find(s, fd, &host, &inode);
+	if (!err && !inode) {
+		err = inode_insert(s, fd, &host, &inode);
+	} else if (!err) {
+		share_get(inode);
+		share_inode_use(inode);
 		close_fd(fd);
-	} else {
-		err = inode_insert(s, &host, &inode);
-		if (err)
-			return err;
-		inode->fd = take_fd(fd);
 	}
+	if (err)
+		return err;
 	show(inode, &host);
 	*st = host;
 	*out = inode;
@@ -186,13 +230,31 @@ struct share_inode *share_get(struct share_inode *inode)
 	return inode;
 }
 
+/* The reference that its place held is the caller's now. */
+static struct share_inode *inode_drop(struct share_inode *inode)
+{
+	struct share_inode *dir = share_place_dir(inode);
+	struct share *s = inode->share;
+
+	if (inode->fd != SHARE_GONE)
+		map_del(&s->inodes, &inode->key);
+	share_ring_del(&inode->used);
+	s->nheld -= inode->fd >= 0;
+	s->nby_name -= inode->by_name;
+	share_mount_leave(s, inode->key.mnt);
+	inode_free(inode);
+	return dir;
+}
+
+/* Places hold directories, as deep as the guest has made them: not by recursion. */
 void share_put(struct share_inode *inode)
 {
-	assert(inode->refs);
-	if (--inode->refs)
-		return;
-	map_del(&inode->share->inodes, &inode->key);
-	inode_free(inode);
+	while (inode) {
+		assert(inode->refs);
+		if (--inode->refs)
+			return;
+		inode = inode_drop(inode);
+	}
 }
 
 void share_inode_free_all(struct share *s)
@@ -203,6 +265,13 @@ void share_inode_free_all(struct share *s)
 
 	while (map_next(&s->inodes, &iter, &key, &inode))
 		inode_free(inode);
+	while (s->gone.next != &s->gone) {
+		struct share_inode *gone = container_of(s->gone.next, struct share_inode, used);
+
+		share_ring_del(&gone->used);
+		inode_free(gone);
+	}
+	share_mounts_free(s);
 	map_fini(&s->inodes);
 	map_fini(&s->places);
 }
@@ -223,9 +292,9 @@ uint64_t share_ino(const struct share_inode *inode)
 }
 
 /*
- * What the guest knows already is recognised by asking the name alone: the table's descriptor pins the object, so
+ * What the guest knows already is recognised by asking the name alone: a descriptor of the table pins the object, so
  * nothing else can have its key (D13), and nothing is opened that would have to be closed again. Guests that
- * revalidate their names ask this most of all. 1 found, 0 not one we know, -errno.
+ * revalidate their names ask this most of all. 1 found, 0 not one we know for sure, -errno.
  */
 static int lookup_known(struct share_inode *dir, const struct name *name, struct share_inode **out,
 			struct statx *st)
@@ -241,24 +310,64 @@ static int lookup_known(struct share_inode *dir, const struct name *name, struct
 		return err;
 	key = share_inode_key(st);
 	inode = map_get(&dir->share->inodes, &key);
-	if (!inode)
+	if (!inode || inode->fd < 0)
 		return 0;
+	share_inode_use(inode);
 	show(inode, st);
 	*out = share_get(inode);
 	return 1;
 }
 
+/* Opened first and asked then: by its name it might be another by now (D57). */
+static int lookup_open(struct share_inode *dir, const struct name *name, struct share_inode **out,
+		       struct statx *st)
+{
+	auto_fd fd = -1;
+	int err = share_path_open(dir, name, &fd);
+
+	return err ? err : share_inode_adopt(dir->share, &fd, out, st);
+}
+
 int share_lookup(struct share_inode *dir, const struct name *name, struct share_inode **out,
 		 struct statx *st)
 {
-	auto_fd fd = -1;
 	int r = lookup_known(dir, name, out, st);
 
-	if (r)
-		return MIN(r, 0);
-	/* Opened first and asked then: by its name it might be another by now (D57). */
-	r = share_path_open(dir, name, &fd);
-	return r ? r : share_inode_adopt(dir->share, &fd, out, st);
+	if (!r)
+		r = lookup_open(dir, name, out, st);
+	if (r < 0)
+		return r;
+	share_place_set(*out, dir, name);
+	return 0;
+}
+
+/*
+ * Its place stays what it was: the name that goes may not be the one it is found by. Where every
+ * object has its descriptor this costs nothing.
+ */
+int share_inode_retain(struct share_inode *dir, const struct name *name)
+{
+	struct share *s = dir->share;
+	int dirfd = share_inode_fd(dir), err;
+	struct share_inode *inode;
+	struct inode_key key;
+	struct statx st;
+
+	if (dirfd < 0)
+		return dirfd;
+	if (s->inodes.used == s->nheld || share_inode_statx(dirfd, name->s, &st))
+		return 0;
+	key = share_inode_key(&st);
+	inode = map_get(&s->inodes, &key);
+	if (!inode || inode->fd >= 0)
+		return 0;
+	err = lookup_open(dir, name, &inode, &st);
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	/* Found all the same, but without a descriptor: this says why. */
+	err = share_inode_fd(inode);
+	share_put(inode);
+	return MIN(err, 0);
 }
 
 /* ---- attributes ---- */
@@ -385,8 +494,8 @@ int share_statfs(struct share_inode *inode, struct statfs *st)
 	return fstatfs(fd, st) < 0 ? -errno : 0;
 }
 
+/* Kernels that tell mounts apart, and we need one that does, say this too. The share itself may be one. */
 bool share_is_mount(const struct share_inode *inode, const struct statx *st)
 {
-	(void)inode, (void)st;
-	return false;
+	return inode != inode->share->root && st->stx_attributes & STATX_ATTR_MOUNT_ROOT;
 }

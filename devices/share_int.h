@@ -3,8 +3,8 @@
  * share_int.h - what the files of the share layer (share*.c) know of each other, and nobody else.
  *
  * Two rules hold it together. A descriptor of an object is borrowed through share_inode_fd() and
- * nobody but the table knows where it came from. Opening, by name or again, happens in share_path.c
- * only.
+ * nobody but the table knows where it came from: idle objects give theirs up when the budget is
+ * full, and are found again. Opening by name and for I/O happens in share_path.c only.
  */
 #ifndef DEVICES_SHARE_INT_H
 #define DEVICES_SHARE_INT_H
@@ -19,20 +19,53 @@
 
 /*
  * Where an object lies: two mounts of one directory have equal dev and ino, and are not the same
- * (ro and rw).
+ * (ro and rw). Mount ids are ints, devices 32 bits in the kernel.
  */
 struct inode_key {
-	uint64_t mnt, dev, ino;
+	uint32_t mnt, dev;
+	uint64_t ino;
 };
 
+/* A ring of links; one that is in no ring is linked to itself. */
+struct share_ring {
+	struct share_ring *prev, *next;
+};
+static inline void share_ring_init(struct share_ring *r)
+{
+	r->prev = r->next = r;
+}
+static inline void share_ring_del(struct share_ring *r)
+{
+	r->prev->next = r->next;
+	r->next->prev = r->prev;
+	share_ring_init(r);
+}
+static inline void share_ring_add(struct share_ring *after, struct share_ring *r)
+{
+	r->prev = after;
+	r->next = after->next;
+	after->next->prev = r;
+	after->next = r;
+}
+
+/* A guest may know millions of these: nothing is in here that could be elsewhere. */
 struct share_inode {
 	struct share *share; /* borrowed */
 	struct inode_key key;
 	uint64_t ino; /* what the guest is shown */
-	mode_t type;  /* S_IFMT bits; an inode never changes them */
+	struct share_ring
+		used; /* in share.used, unless it has to keep its descriptor or has none */
+	union {
+		struct file_handle *handle; /* NULL: not asked for yet */
+		struct share_place *place;  /* by_name; NULL: not known */
+	} back;                             /* how it is found again */
 	unsigned refs;
-	int fd; /* O_PATH, for share_inode.c alone; pins the inode, so that ino means no other */
+	unsigned opens : 31, by_name : 1; /* share_files of it; which of back */
+	mode_t type;                      /* S_IFMT bits; an inode never changes them */
+	int fd; /* O_PATH: see share_inode_fd(); -1: given up; SHARE_GONE */
 };
+/* The fd of an object that has gone for good: its key is another's by now, and it is in share.gone. */
+#define SHARE_GONE (-2)
 
 struct share_file {
 	struct share_inode *inode; /* a reference */
@@ -51,9 +84,16 @@ struct share {
 	int proc; /* O_PATH on /proc/self/fd, kept as /proc may be gone later */
 	uint32_t budget;
 	struct log_once said_out; /* of descriptors */
+	bool handles; /* objects may be found again by file handles; a test says no before it looks anything up */
 
-	struct map inodes; /* struct inode_key -> struct share_inode, not counted in refs */
-	struct map places; /* (mnt, dev) -> its index in the ids shown */
+	struct map inodes;      /* struct inode_key -> struct share_inode, not counted in refs */
+	struct map mounts;      /* inode_key.mnt -> struct share_mount, as long as it has objects */
+	struct share_ring used; /* objects with a descriptor, the last used first */
+	struct share_ring gone; /* objects that are in no table any more */
+	size_t nheld;           /* objects with a descriptor */
+	size_t nmounts;         /* mounts with a descriptor */
+	size_t nby_name;        /* objects that are found again by name */
+	struct map places;      /* (mnt, dev) -> its index in the ids shown */
 	struct share_inode *root;
 	struct share_file *files;
 	size_t nfiles;
@@ -74,23 +114,85 @@ struct share {
 /* ---- share_inode.c ---- */
 
 /*
- * The object's descriptor, O_PATH, or -errno. Borrowed until the share_*() call that asked for it
- * returns: an object is free to come by its descriptor in any way, and to give it up between calls.
- */
-int share_inode_fd(struct share_inode *) must_check;
-/*
- * The object behind an O_PATH descriptor, with a reference. Takes *fd on success. -ENFILE: it would
- * be one too many.
+ * The object behind an O_PATH descriptor, with a reference. Takes *fd on success: an object that is
+ * known and has none gets it. -ENFILE: it would be one too many. Whoever knows dir and name of what
+ * was adopted tells share_place_set().
  */
 int share_inode_adopt(struct share *, int *fd, struct share_inode **, struct statx *) must_check;
+/* 1 if fd, of which st was asked, is this object, which has no descriptor; 0 if not; -errno. */
+int share_inode_same(struct share_inode *, int fd, const struct statx *st) must_check;
+/*
+ * The name is about to lose what it leads to: if that is known and has no descriptor it gets one, as
+ * it will not be found again.
+ */
+int share_inode_retain(struct share_inode *dir, const struct name *) must_check;
 /* What fd (O_PATH or not) is, in the host's words. */
 int share_inode_statx(int fd, const char *name, struct statx *) must_check;
 struct inode_key share_inode_key(const struct statx *);
 /* The number shown for an object. -ENOMEM. */
 int share_inode_number(struct share *, const struct inode_key *, uint64_t *ino) must_check;
-/* 0 if n more descriptors may be held, else -ENFILE (said once). */
-int share_reserve(struct share *, unsigned n) must_check;
 void share_inode_free_all(struct share *);
+
+/* ---- share_budget.c ---- */
+
+/*
+ * The object's descriptor, O_PATH, or -errno (-ESTALE: it cannot be found again). Borrowed: it stays
+ * open until the share_*() call that asked for it returns, if that uses no more than
+ * SHARE_BORROW_MAX objects. Before share_owner_enter(): coming back may need rights of ours. Before
+ * share_reserve(): it may need room.
+ */
+#define SHARE_BORROW_MAX 4
+int share_inode_fd(struct share_inode *) must_check;
+/* 0 if n more descriptors may be held, else -ENFILE (said once). Idle objects make room. */
+int share_reserve(struct share *, unsigned n) must_check;
+/* As share_reserve(1), but it need not be. */
+bool share_has_room(struct share *);
+/* The process or the host has run out: whether some objects gave theirs up, so that it is worth another try. */
+bool share_yield(struct share *);
+/* Says so, once, for EMFILE and ENFILE; -ENFILE. */
+int share_out_of_fds(struct share *, int error);
+/* Takes *fd, which has been given room, for an object that has none. */
+void share_inode_hold(struct share_inode *, int *fd);
+/* It was used: others are rather given up. */
+void share_inode_use(struct share_inode *);
+/* A share_file of it came (+1) or went (-1): meanwhile it keeps its descriptor. */
+void share_inode_opens(struct share_inode *, int change);
+/* Decides the budget. Logs. */
+int share_budget_init(struct share *, const char *name, uint32_t wanted) must_check;
+
+/* ---- share_handle.c ---- */
+
+/*
+ * An object of this mount comes to be known, fd and st of it: whether it is found again by name.
+ * -ENOMEM.
+ */
+int share_mount_enter(struct share *, int fd, const struct statx *st, bool *by_name) must_check;
+void share_mount_leave(struct share *, uint32_t mnt);
+void share_mounts_free(struct share *);
+/* Remembers the handle of an object with a descriptor. */
+int share_handle_keep(struct share_inode *) must_check;
+/* As share_inode_same(). */
+int share_handle_same(const struct share_inode *, int fd) must_check;
+/* *fd is O_PATH. -ESTALE; -EMFILE and -ENFILE as they come. */
+int share_handle_open(const struct share_inode *, int *fd) must_check;
+
+/* ---- share_place.c ---- */
+
+/* What was found or made, or moved, is under this name of dir. For objects that are found by name. */
+void share_place_set(struct share_inode *, struct share_inode *dir, const struct name *);
+/* The name of dir may have come to mean what was somewhere else: the place of that, if it is known. */
+void share_place_moved(struct share_inode *dir, const struct name *);
+/* Whether an object with a descriptor, st of it, will be found again where it is thought to be. */
+bool share_place_keep(struct share_inode *, const struct statx *st);
+/* As share_inode_same(), without the key. */
+bool share_place_same(const struct share_inode *, const struct statx *st);
+/*
+ * *fd is O_PATH. If its directory had to be opened for it, *dirfd is that. -ESTALE; -EMFILE and
+ * -ENFILE as they come.
+ */
+int share_place_open(const struct share_inode *, int *fd, int *dirfd) must_check;
+/* The directory it is thought to be in; NULL: none. */
+struct share_inode *share_place_dir(const struct share_inode *);
 
 /* ---- share_path.c ---- */
 
@@ -103,6 +205,11 @@ struct fd_name share_path_fd_name(int fd);
 int share_path_init(struct share *, const char *name) must_check;
 /* The share's own directory: *fd is O_PATH. Finds out whether openat2 may be used. Logs. */
 int share_path_root(struct share *, const char *name, const char *path, int *fd) must_check;
+/*
+ * One component under dirfd, a name that was checked, *fd is O_PATH: to look, not for good. Errors
+ * as they come, and no descriptor is given up for it.
+ */
+int share_path_step(struct share *, int dirfd, const char *name, int *fd) must_check;
 /* One component under dir, whatever it is: *fd is O_PATH. */
 int share_path_open(struct share_inode *dir, const struct name *, int *fd) must_check;
 /* A new regular file under dir: *fd is for I/O. -EEXIST if there is anything of that name. */
@@ -110,6 +217,8 @@ int share_path_create(struct share_inode *dir, const struct name *, int flags, m
 	must_check;
 /* O_PATH for what is open for I/O. */
 int share_path_pin(struct share *, int io_fd, int *fd) must_check;
+/* A directory for I/O, from its O_PATH descriptor. */
+int share_path_dir(struct share *, int fd, int *dir) must_check;
 /* Opens the object again, for I/O: regular files and directories only. */
 int share_path_reopen(struct share_inode *, int flags, int *fd) must_check;
 

@@ -44,6 +44,7 @@ int share_file_new(struct share_inode *inode, int *fd, struct share_file **out)
 		file->next->link = &file->next;
 	s->files = file;
 	s->nfiles++;
+	share_inode_opens(inode, +1);
 	*out = file;
 	return 0;
 }
@@ -52,6 +53,7 @@ int share_file_new(struct share_inode *inode, int *fd, struct share_file **out)
 static void file_free(struct share_file *file)
 {
 	file->inode->share->nfiles--;
+	share_inode_opens(file->inode, -1);
 	close_fd(&file->io.fd);
 	share_put(file->inode);
 	free(file);
@@ -92,8 +94,11 @@ struct share_inode *share_file_inode(struct share_file *file)
 int share_file_open(struct share_inode *inode, int flags, struct share_file **out)
 {
 	auto_fd fd = -1;
-	int err = share_reserve(inode->share, 1);
+	int err = share_inode_fd(inode);
 
+	if (err < 0)
+		return err;
+	err = share_reserve(inode->share, 1);
 	if (err)
 		return err;
 	err = share_path_reopen(inode, share_host_flags(flags), &fd);

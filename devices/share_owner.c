@@ -58,6 +58,8 @@ static const struct syscall_rule share_rules[] = {
 	 .why = "names, beneath a directory that is open (its flags lie in memory)"},
 	{.nr = SYS_openat, .why = "objects opened again for I/O; names on hosts without openat2"},
 	{.nr = SYS_close, .why = "objects the guest forgot"},
+	{.nr = SYS_name_to_handle_at, .why = "idle objects, to find them again"},
+	{.nr = SYS_open_by_handle_at, .why = "idle objects, found again"},
 	{.nr = SYS_statx, .why = "attributes; what it is that was opened"},
 	{.nr = SYS_fstatfs, .why = "df"},
 	{.nr = SYS_readlinkat, .why = "targets of symbolic links"},

@@ -37,18 +37,27 @@ static int open_errno(struct share *s)
 	switch (errno) {
 	case EMFILE:
 	case ENFILE:
-		/* Before there is a root, who opens the share says so. */
-		if (s->root)
-			log_once(&s->said_out, LOG_WARN,
-				 "%s: no descriptor is left (%s): the guest gets ENFILE", s->name,
-				 log_remedy(errno, ""));
-		return -ENFILE;
+		return share_out_of_fds(s, errno);
 	case EXDEV:
 	case EAGAIN:
 		return -ESTALE;
 	default:
 		return -errno;
 	}
+}
+
+/* The table of the process or the host was full, and idle objects have made room: once. */
+static bool worth_a_try(struct share *s, bool *tried)
+{
+	const int error = errno;
+
+	if (*tried || (error != EMFILE && error != ENFILE))
+		return false;
+	*tried = true;
+	if (share_yield(s))
+		return true;
+	errno = error;
+	return false;
 }
 
 /* By number, as the C library has no name for openat2. */
@@ -85,12 +94,25 @@ static int open_beneath(const struct share *s, int dirfd, const char *name, int 
 int share_path_open(struct share_inode *dir, const struct name *name, int *fd)
 {
 	int dirfd = share_inode_fd(dir), opened;
+	bool tried = false;
 
 	if (dirfd < 0)
 		return dirfd;
-	opened = open_beneath(dir->share, dirfd, name->s, O_PATH, 0);
+	do
+		opened = open_beneath(dir->share, dirfd, name->s, O_PATH, 0);
+	while (opened < 0 && worth_a_try(dir->share, &tried));
 	if (opened < 0)
 		return open_errno(dir->share);
+	*fd = opened;
+	return 0;
+}
+
+int share_path_step(struct share *s, int dirfd, const char *name, int *fd)
+{
+	int opened = open_beneath(s, dirfd, name, O_PATH, 0);
+
+	if (opened < 0)
+		return -errno;
 	*fd = opened;
 	return 0;
 }
@@ -99,11 +121,14 @@ int share_path_create(struct share_inode *dir, const struct name *name, int flag
 		      int *fd)
 {
 	int dirfd = share_inode_fd(dir), opened;
+	bool tried = false;
 
 	if (dirfd < 0)
 		return dirfd;
-	/* openat2 refuses mode bits that openat ignores. */
-	opened = open_beneath(dir->share, dirfd, name->s, flags | O_CREAT | O_EXCL, mode & 07777);
+	flags |= O_CREAT | O_EXCL;
+	do /* openat2 refuses mode bits that openat ignores */
+		opened = open_beneath(dir->share, dirfd, name->s, flags, mode & 07777);
+	while (opened < 0 && worth_a_try(dir->share, &tried));
 	if (opened < 0)
 		return open_errno(dir->share);
 	*fd = opened;
@@ -116,8 +141,12 @@ int share_path_create(struct share_inode *dir, const struct name *name, int flag
  */
 static int open_again(struct share *s, int fd, int flags, int *out)
 {
-	int opened = openat(s->proc, share_path_fd_name(fd).s, flags | O_CLOEXEC);
+	bool tried = false;
+	int opened;
 
+	do
+		opened = openat(s->proc, share_path_fd_name(fd).s, flags | O_CLOEXEC);
+	while (opened < 0 && worth_a_try(s, &tried));
 	if (opened < 0)
 		return errno == ENOENT ? -ESTALE : open_errno(s);
 	*out = opened;
@@ -127,6 +156,11 @@ static int open_again(struct share *s, int fd, int flags, int *out)
 int share_path_pin(struct share *s, int io_fd, int *fd)
 {
 	return open_again(s, io_fd, O_PATH, fd);
+}
+
+int share_path_dir(struct share *s, int fd, int *dir)
+{
+	return open_again(s, fd, O_RDONLY | O_DIRECTORY, dir);
 }
 
 /* What Linux says to those that may not be opened, had they been met with O_NOFOLLOW. */

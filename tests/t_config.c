@@ -264,7 +264,7 @@ static void test_values(void)
 	refused("{" BOOT ",\n\"fs\": [{\"tag\": \"t\", \"path\": \"p\", \"queue_size\": 96}]}",
 		"2:34: fs[0].queue_size: must be a power of two", "a queue_size that no ring has");
 	refused("{" BOOT ",\n\"fs\": [{\"tag\": \"t\", \"path\": \"p\", \"fd_budget\": 2}]}",
-		"2:34: fs[0].fd_budget: must be 0 or at least 3", "a budget that opens nothing");
+		"2:34: fs[0].fd_budget: must be 0 or at least 8", "a budget that opens nothing");
 	taken("{" BOOT ", \"machine-config\": {\"cpu_mask\": \",aes,,avx\"}}",
 	      "a cpu_mask of features is taken");
 }
