@@ -78,8 +78,9 @@ struct share {
 	char name[32];
 	struct share_config cfg; /* without the strings, which are the configuration's */
 	bool readonly, squash;
-	bool openat2; /* the host has it and lets us */
-	uid_t uid;    /* what we are, and return to after acting for a caller */
+	bool openat2;   /* the host has it and lets us */
+	bool own_umask; /* the thread has an umask to itself */
+	uid_t uid;      /* what we are, and return to after acting for a caller */
 	gid_t gid;
 	int proc; /* O_PATH on /proc/self/fd, kept as /proc may be gone later */
 	uint32_t budget;
@@ -196,7 +197,11 @@ struct share_inode *share_place_dir(const struct share_inode *);
 
 /* ---- share_path.c ---- */
 
-/* What procfs calls a descriptor, relative to share->proc. */
+/*
+ * What procfs calls a descriptor, relative to share->proc. That is also the working directory of a thread that ran
+ * share_thread_init(), so the name alone leads to the object for calls that take a path and no descriptor (getxattr and its
+ * like, which refuse O_PATH): to the object itself, also if it is a symbolic link.
+ */
 struct fd_name {
 	char s[16];
 };

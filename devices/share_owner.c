@@ -32,22 +32,18 @@ const char *const share_owner_names[] = {
 
 static const struct syscall_rule share_rules[] = {
 	{.nr = SYS_unshare,
-	 .why = "the thread's own umask",
+	 .why = "the thread's own umask and working directory",
 	 .masked = true,
 	 .arg = 0,
 	 .mask = UINT64_MAX,
 	 .value = CLONE_FS},
-	{.nr = SYS_umask,
-	 .why = "modes come whole from the guest",
-	 .masked = true,
-	 .arg = 0,
-	 .mask = INT_ARG,
-	 .value = 0},
+	{.nr = SYS_fchdir, .why = "where descriptors have names, for calls that take nothing else"},
+	{.nr = SYS_umask, .why = "the caller's while something is made for it, else 0"},
 	{.nr = SYS_setgroups,
-	 .why = "no group of ours lends its rights to a guest's user; only to drop them",
+	 .why = "none of ours; one of the caller's while something is made for it",
 	 .masked = true,
 	 .arg = 0,
-	 .mask = INT_ARG,
+	 .mask = INT_ARG & ~1u,
 	 .value = 0},
 	{.nr = SYS_setfsuid, .why = "creating as the guest's caller, and back"},
 	{.nr = SYS_setfsgid, .why = "creating as the guest's caller, and back"},
@@ -75,23 +71,40 @@ static const struct syscall_rule share_rules[] = {
 	{.nr = SYS_fchmodat, .why = "chmod"},
 	{.nr = SYS_fchownat, .why = "chown"},
 	{.nr = SYS_utimensat, .why = "times"},
+	{.nr = SYS_getxattr, .why = "extended attributes, by the name of a descriptor"},
+	{.nr = SYS_setxattr, .why = "extended attributes, by the name of a descriptor"},
+	{.nr = SYS_listxattr, .why = "extended attributes, by the name of a descriptor"},
+	{.nr = SYS_removexattr, .why = "extended attributes, by the name of a descriptor"},
 	{.nr = SYS_ftruncate, .why = "truncate"},
 	{.nr = SYS_fallocate, .why = "fallocate, punching holes"},
 };
 const struct syscalls share_syscalls = {share_rules, ARRAY_LEN(share_rules)};
 
 /*
- * Without an fs struct of our own (containers forbid unshare) the umask is that of the whole
- * process: it must be 0 all the same, or the guest's modes would lose bits a second time. EPERM
- * from setgroups: we are not root, or that of a user namespace which may not switch to other ids
- * either, so there is no one who could use our groups.
+ * The kernel keeps umask and working directory together. Where it does not give a thread its own
+ * (containers forbid unshare) both are those of the whole process, which opens nothing by a relative
+ * name once its threads run: 0 and /proc/self/fd are then everybody's, and nobody may borrow another
+ * umask for a while.
+ */
+static int fs_init(struct share *s)
+{
+	s->own_umask = unshare(CLONE_FS) == 0;
+	if (!s->own_umask && errno != EPERM && errno != ENOSYS)
+		return -errno;
+	umask(0);
+	return fchdir(s->proc) < 0 ? -errno : 0;
+}
+
+/*
+ * EPERM from setgroups: we are not root, or that of a user namespace which may not switch to other
+ * ids either, so there is no one who could use our groups.
  */
 int share_thread_init(struct share *s)
 {
-	(void)s;
-	if (unshare(CLONE_FS) < 0 && errno != EPERM && errno != ENOSYS)
-		return -errno;
-	umask(0);
+	int err = fs_init(s);
+
+	if (err)
+		return err;
 	/*
 	 * By number: this thread only. A caller who creates with root's groups could make programs
 	 * set-gid to them.
