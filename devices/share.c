@@ -68,6 +68,7 @@ int share_open(struct share **out, const char *name, const struct share_config *
 	map_init(&s->inodes, sizeof(struct inode_key));
 	map_init(&s->mounts, sizeof(uint32_t));
 	map_init(&s->places, 2 * sizeof(uint64_t));
+	share_lock_init(s);
 	err = share_owner_init(s, name, cfg->owner);
 	if (err)
 		goto fail;
@@ -96,6 +97,7 @@ void share_close(struct share *s)
 {
 	if (!s)
 		return;
+	share_lock_fini(s);
 	share_file_close_all(s);
 	share_inode_free_all(s);
 	close_fd(&s->proc);

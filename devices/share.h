@@ -314,29 +314,49 @@ struct share_lock {
 	uint64_t start, end;
 	int type;
 	bool flock;
-	uint32_t pid; /* share_getlk()'s answer: 0, it is held on the host */
+	uint32_t
+		pid; /* of the guest, for its F_GETLK; as an answer 0: not known, or held on the host */
 };
-/* A lock that is waited for; embed in the request. */
+/*
+ * A lock that is waited for; embed in the request. done() is called exactly once, on the iothread that waits, from its loop:
+ * never from inside a share call, so who serves a share with several threads takes his lock in done() as in any handler.
+ * That is all there is to serialise: a wait tries again from a timer of its own on that iothread beside any share call,
+ * and what the two share has a mutex inside.
+ */
 struct share_wait {
-	void (*done)(struct share_wait *,
-		     int error);        /* on the iothread that waits; 0, -EINTR, -errno */
-	struct share_lock_owner *owner; /* the rest is private */
+	void (*done)(struct share_wait *, int error); /* 0, -EINTR, -errno */
+	struct share *share;                          /* the rest is private */
+	struct share_lock_owner *owner;
 	struct share_lock lock;
 	struct iothread *io;
 	struct loop_work work;
+	struct loop_timer timer;
+	uint64_t pause;
 	int error;
 	struct share_wait *next, **link;
 };
-/* owner: the protocol's number for who holds locks. *lock becomes what is in the way, or F_UNLCK. */
+/*
+ * owner: the protocol's number for who holds locks. *lock becomes what is in the way, or F_UNLCK. These two: -EOPNOTSUPP
+ * if the share's locks are the guest's.
+ */
 int share_getlk(struct share_inode *, uint64_t owner, struct share_lock *) must_check;
-/* -EAGAIN: another has it. With wait: -EINPROGRESS, and wait->done() is called. */
+/*
+ * -EAGAIN: another has it. With wait: -EINPROGRESS instead, and wait->done() is called; the iothread is the calling one.
+ * -EBADF: a write lock of what may not be written.
+ */
 int share_setlk(struct share_inode *, uint64_t owner, const struct share_lock *, struct iothread *,
 		struct share_wait *wait) must_check;
-/* Ends the wait, with done(-EINTR), unless it has ended; then nothing happens. */
+/*
+ * Ends the wait, with done(-EINTR), unless it has ended; then nothing happens. Of a wait whose done() has not been called,
+ * which the caller's lock tells.
+ */
 void share_lock_cancel(struct share_wait *);
 /* The owner closed the file: its locks of this kind go. */
 void share_unlock(struct share_inode *, uint64_t owner, bool flock);
-/* Ends every wait with -EINTR and drops every lock of the share: a session ended. */
+/*
+ * Ends every wait with -EINTR and drops every lock of the share: a session ended. The done()s come afterwards, so the
+ * iothreads still run. Before share_close() there is no wait left.
+ */
 void share_unlock_all(struct share *);
 
 /*

@@ -14,6 +14,7 @@
 #include "../vmm/map.h"
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <pthread.h>
 
 #define DIR_BUF_SIZE 32768
 
@@ -97,7 +98,13 @@ struct share {
 	struct map places;      /* (mnt, dev) -> its index in the ids shown */
 	struct share_inode *root;
 	struct share_file *files;
-	size_t nfiles;
+	size_t nfiles; /* descriptors beside those of objects: open files, owners of locks */
+
+	struct {
+		pthread_mutex_t mutex; /* all of it, and the owners' fields; a leaf */
+		struct map owners;     /* struct lock_key -> struct share_lock_owner */
+		struct share_wait *waits, **waits_end;
+	} locks;
 
 	/*
 	 * What getdents returned beyond what the guest had room for, kept for the handle that read
@@ -236,6 +243,12 @@ int share_host_flags(int flags);
 int share_file_new(struct share_inode *, int *fd, struct share_file **) must_check;
 /* Opens the object again, flags as the guest gave them, and whatever the share allows. */
 int share_file_open(struct share_inode *, int flags, struct share_file **) must_check;
+
+/* ---- share_lock.c ---- */
+
+void share_lock_init(struct share *);
+/* Nobody waits any more. */
+void share_lock_fini(struct share *);
 
 /* ---- share_owner.c ---- */
 

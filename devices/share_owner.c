@@ -13,6 +13,7 @@
  */
 #include "share_int.h"
 #include <assert.h>
+#include <linux/fs.h>
 #include <sched.h>
 #include <sys/syscall.h>
 
@@ -29,6 +30,12 @@ const char *const share_owner_names[] = {
 /* ---- what the thread may call ---- */
 
 #define INT_ARG 0xffffffffu /* the kernel looks at the low half of an int argument only */
+
+#define FCNTL(command, reason)                                                               \
+	{                                                                                    \
+		.nr = SYS_fcntl, .why = (reason), .masked = true, .arg = 1, .mask = INT_ARG, \
+		.value = (command)                                                           \
+	}
 
 static const struct syscall_rule share_rules[] = {
 	{.nr = SYS_unshare,
@@ -77,6 +84,16 @@ static const struct syscall_rule share_rules[] = {
 	{.nr = SYS_removexattr, .why = "extended attributes, by the name of a descriptor"},
 	{.nr = SYS_ftruncate, .why = "truncate"},
 	{.nr = SYS_fallocate, .why = "fallocate, punching holes"},
+
+	{.nr = SYS_copy_file_range, .why = "copies that the guest asks for as such"},
+	{.nr = SYS_syncfs, .why = "sync of a file system, on the pool"},
+	{.nr = SYS_flock, .why = "the guest's flock() locks on the host"},
+	FCNTL(F_OFD_SETLK, "the guest's fcntl() locks on the host"),
+	FCNTL(F_OFD_GETLK, "who holds such a lock"),
+	SYSCALL_IOCTL(FS_IOC_GETFLAGS, "lsattr; overlayfs copying up"),
+	SYSCALL_IOCTL(FS_IOC_SETFLAGS, "chattr"),
+	SYSCALL_IOCTL(FS_IOC_FSGETXATTR, "project ids and extended flags"),
+	SYSCALL_IOCTL(FS_IOC_FSSETXATTR, "project ids and extended flags"),
 };
 const struct syscalls share_syscalls = {share_rules, ARRAY_LEN(share_rules)};
 
