@@ -27,6 +27,29 @@ struct run {
 	bool sequential, warm, stopping;
 };
 
+struct vq *bench_queue(const struct bench *b, uint32_t slot)
+{
+	return &b->q[slot % b->nq];
+}
+
+uint64_t bench_kicks(const struct bench *b)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < b->nq; i++)
+		n += b->q[i].kicks;
+	return n;
+}
+
+uint64_t bench_kick_cycles(const struct bench *b)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < b->nq; i++)
+		n += b->q[i].kick_cycles;
+	return n;
+}
+
 uint64_t bench_offset(uint32_t slot)
 {
 	return slots[slot].offset;
@@ -56,8 +79,8 @@ static void begin_counting(struct run *r, uint64_t now)
 	stat_begin();
 	r->done = 0;
 	r->begun = now;
-	r->kicks = r->b->q->kicks;
-	r->kick_cycles = r->b->q->kick_cycles;
+	r->kicks = bench_kicks(r->b);
+	r->kick_cycles = bench_kick_cycles(r->b);
 }
 
 static void stop(struct run *r, uint64_t now)
@@ -65,8 +88,8 @@ static void stop(struct run *r, uint64_t now)
 	r->stopping = true;
 	r->tally.cycles = now - r->begun;
 	r->tally.bytes = r->done * r->job->bs;
-	r->tally.kicks = r->b->q->kicks - r->kicks;
-	r->tally.kick_cycles = r->b->q->kick_cycles - r->kick_cycles;
+	r->tally.kicks = bench_kicks(r->b) - r->kicks;
+	r->tally.kick_cycles = bench_kick_cycles(r->b) - r->kick_cycles;
 }
 
 static void add_stage(const struct run *r, uint32_t slot)
@@ -75,7 +98,7 @@ static void add_stage(const struct run *r, uint32_t slot)
 	uint32_t nout, nin;
 
 	r->b->prep(slot, slots[slot].stage, s, &nout, &nin);
-	vq_add(r->b->q, slot, s, nout, nin);
+	vq_add(bench_queue(r->b, slot), slot, s, nout, nin);
 }
 
 static uint64_t pick_offset(const struct run *r, uint64_t number)
@@ -139,22 +162,48 @@ static bool may_begin(const struct run *r)
 	return r->nfree && !r->stopping && !(r->b->once && r->next == r->job->n);
 }
 
+/* All that has come, on every queue; how many. */
+static uint32_t settle_all(struct run *r)
+{
+	uint32_t n = 0, len;
+	int slot;
+
+	for (unsigned i = 0; i < r->b->nq; i++)
+		while ((slot = vq_poll(&r->b->q[i], &len)) >= 0) {
+			settle(r, (uint32_t)slot, len);
+			n++;
+		}
+	return n;
+}
+
+static void wait(struct run *r)
+{
+	uint64_t t0 = cpu_tsc();
+
+	while (!settle_all(r)) {
+		cpu_pause();
+		vq_check_patience(r->b->q, t0);
+	}
+}
+
 static void loop(struct run *r)
 {
 	for (;;) {
-		uint32_t len;
-		int slot;
-
 		while (may_begin(r))
 			begin_operation(r);
-		vq_kick(r->b->q);
+		for (unsigned i = 0; i < r->b->nq; i++)
+			vq_kick(&r->b->q[i]);
 		if (!r->in_flight)
 			return;
-		slot = (int)vq_wait(r->b->q, &len);
-		for (; slot >= 0; slot = vq_poll(r->b->q, &len))
-			settle(r, (uint32_t)slot, len);
+		wait(r);
 		look_at_clock(r);
 	}
+}
+
+static void set_depth(struct bench *b, struct job *j, uint32_t nseg)
+{
+	for (unsigned i = 0; i < b->nq; i++)
+		j->qd = vq_depth(&b->q[i], j->qd, nseg);
 }
 
 void bench_run(struct bench *b, struct job *j)
@@ -164,7 +213,8 @@ void bench_run(struct bench *b, struct job *j)
 	uint32_t bs = MAX(j->bs, 1u);
 
 	slot_bytes = (bs + PATTERN_BLOCK - 1) / PATTERN_BLOCK * PATTERN_BLOCK;
-	j->qd = vq_depth(b->q, MIN(j->qd, (uint32_t)(POOL_BYTES / slot_bytes)), b->maxseg);
+	j->qd = MIN(j->qd, (uint32_t)(POOL_BYTES / slot_bytes));
+	set_depth(b, j, b->maxseg);
 	r.blocks = (j->size ? MIN(j->size, b->span) : b->span) / bs;
 	if (!j->qd || (b->span && !r.blocks))
 		give_up("%s:%s: bs=%u or qd is too large", b->dev, j->op, j->bs);
@@ -173,7 +223,8 @@ void bench_run(struct bench *b, struct job *j)
 	begin_counting(&r, cpu_tsc());
 	loop(&r);
 	stat_print(b->dev, j, &r.tally);
-	vq_depth(b->q, 1, 8);
+	for (unsigned i = 0; i < b->nq; i++)
+		vq_depth(&b->q[i], 1, 8);
 }
 
 void bench_exits(const char *dev, struct job *j, struct vq *q)

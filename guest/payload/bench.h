@@ -6,7 +6,9 @@
  * busy, checks time, and prints one line:
  *   RESULT dev=blk op=randread bs=4096 qd=16 n=.. ms=.. iops=.. mb_s=.. mean_us=.. p50_us=.. p99_us=.. max_us=.. \
  *          kicks=.. kick_us=.. all=.. err=0
- * kicks: doorbells rung; kick_us: time in them per operation; all: operations with the 100 ms of warm-up.
+ * kicks: doorbells rung; kick_us: time in them per operation; all: operations with the 100 ms of warm-up. A slot's
+ * requests go to the queue that its number chooses. Jobs that are no such loop (dir_bench.c, dax_bench.c) use the
+ * measurement below.
  */
 #ifndef PAYLOAD_BENCH_H
 #define PAYLOAD_BENCH_H
@@ -15,7 +17,8 @@
 
 struct bench {
 	const char *dev;
-	struct vq *q;
+	struct vq *q; /* the first of nq in a row */
+	unsigned nq;
 	uint32_t maxseg, stages;
 	/* Fills the segments of the slot's request number stage. */
 	void (*prep)(uint32_t slot, uint32_t stage, struct seg *, uint32_t *nout, uint32_t *nin);
@@ -32,6 +35,11 @@ enum { BENCH_NO_REPLY = 1000, BENCH_SHORT_WRITE, BENCH_SHORT_READ, BENCH_WRONG_D
 void bench_run(struct bench *, struct job *);
 /* A notification that finds nothing to do ("doorbell"), or a read the VMM answers ("exit"). */
 void bench_exits(const char *dev, struct job *, struct vq *);
+
+/* The queue of a slot; doorbells rung so far on all, and the time in them. */
+struct vq *bench_queue(const struct bench *, uint32_t slot);
+uint64_t bench_kicks(const struct bench *);
+uint64_t bench_kick_cycles(const struct bench *);
 
 /* Of the operation on a slot. */
 uint64_t bench_offset(uint32_t slot);

@@ -50,7 +50,8 @@ static uint32_t type_of(const char *op)
 
 void blk_job(struct vdev *d, struct job *j)
 {
-	struct bench b = {.dev = "blk", .q = &d->q[0], .stages = 1, .prep = prep, .done = done};
+	struct bench b = {
+		.dev = "blk", .q = &d->q[0], .nq = 1, .stages = 1, .prep = prep, .done = done};
 
 	/* A test before may have reset it. */
 	if (blk.dev != d || virtio_status(d) != STATUS_DRIVER_OK)

@@ -156,8 +156,9 @@ tss:	.long	0
 	.fill	8192, 1, 0		/* not taken over by every host's iretq */
 	.byte	0xff
 
-/* Identity map of the first 4 GiB in 2 MiB pages, user-accessible, accessed and dirty already. */
+/* Identity map of the first 4 GiB in 2 MiB pages, user-accessible, accessed and dirty already; map.c adds to it. */
 	.balign	4096
+	.globl	pml4
 pml4:	.quad	pdpt + 0x67
 	.fill	511, 8, 0
 pdpt:	.set	i, 0

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fs.c - the FUSE client: session and single requests.
+ * fs.c - the FUSE client: session, one request to its end, forgets.
  * Spec: virtio 1.2, 5.11.6; linux/fuse.h. Calls: vq.c.
  */
 #include "fs.h"
+#include <linux/virtio_fs.h>
+
+/* What every session asks for. */
+#define FLAGS                                                                            \
+	(FUSE_ASYNC_READ | FUSE_ATOMIC_O_TRUNC | FUSE_BIG_WRITES | FUSE_DO_READDIRPLUS | \
+	 FUSE_READDIRPLUS_AUTO | FUSE_ASYNC_DIO | FUSE_PARALLEL_DIROPS | FUSE_MAX_PAGES)
 
 /* Static: devices read and write them. */
 static struct {
 	struct vdev *dev;
+	unsigned queues, current;
+	uint64_t wanted; /* flags, beside FLAGS */
 	uint64_t unique;
 	unsigned faults;
 	struct fuse_init_out init;
@@ -15,12 +23,27 @@ static struct {
 
 struct vq *fs_queue(void)
 {
-	return &fs.dev->q[1];
+	return &fs.dev->q[1 + fs.current];
+}
+
+unsigned fs_queues(void)
+{
+	return fs.queues;
+}
+
+void fs_use_queue(unsigned i)
+{
+	fs.current = i;
 }
 
 const struct fuse_init_out *fs_session(void)
 {
 	return &fs.init;
+}
+
+uint64_t fs_session_flags(void)
+{
+	return fs.init.flags | (fs.init.flags & FUSE_INIT_EXT ? (uint64_t)fs.init.flags2 << 32 : 0);
 }
 
 unsigned fs_faults(void)
@@ -91,39 +114,54 @@ void fs_down(void)
 	fs.dev = NULL;
 }
 
-void fs_up(struct vdev *d)
+static void session_begin(uint64_t flags)
 {
 	static struct fuse_init_in in;
+	uint64_t all = FLAGS | flags | (flags ? FUSE_INIT_EXT : 0);
 
-	if (fs.dev == d)
-		return;
-	fs.dev = d;
-	virtio_up(d, virtio_ring_features(), 2);
-	vq_depth(fs_queue(), 1, 2 * FS_SEGS);
 	in = (struct fuse_init_in){.major = FUSE_KERNEL_VERSION,
-				   .minor = 31,
+				   .minor = flags ? FUSE_KERNEL_MINOR_VERSION : 31,
 				   .max_readahead = 131072,
-				   .flags = FUSE_ASYNC_READ | FUSE_ATOMIC_O_TRUNC |
-					    FUSE_BIG_WRITES | FUSE_DO_READDIRPLUS |
-					    FUSE_READDIRPLUS_AUTO | FUSE_ASYNC_DIO |
-					    FUSE_PARALLEL_DIROPS | FUSE_MAX_PAGES};
+				   .flags = (uint32_t)all,
+				   .flags2 = (uint32_t)(all >> 32)};
+	fs.init = (struct fuse_init_out){0};
 	/* The body of 7.31 ends before flags2. */
 	if (fs_do(FUSE_INIT, 0,
 		  &(struct fs_args){.arg = &in,
-				    .arg_len = offsetof(struct fuse_init_in, flags2),
+				    .arg_len = flags ? sizeof(in)
+						     : offsetof(struct fuse_init_in, flags2),
 				    .out = &fs.init,
 				    .out_len = sizeof(fs.init)}) < 0)
 		give_up("fs: FUSE_INIT is refused");
 }
 
-/* ---- single requests ---- */
-
-long fs_lookup(uint64_t dir, const char *name, struct fuse_entry_out *e)
+void fs_up_as(struct vdev *d, unsigned queues, uint64_t flags)
 {
-	*e = (struct fuse_entry_out){0};
-	return fs_do(FUSE_LOOKUP, dir,
-		     &(struct fs_args){.name = name, .out = e, .out_len = sizeof(*e)});
+	unsigned most = (unsigned)virtio_config(
+		d, offsetof(struct virtio_fs_config, num_request_queues), 4);
+
+	queues = MIN(MIN(MAX(queues, 1u), most), VDEV_QUEUES - 1u);
+	if (fs.dev == d && fs.queues == queues && fs.wanted == flags &&
+	    virtio_status(d) == STATUS_DRIVER_OK) {
+		fs.current = 0;
+		return;
+	}
+	fs.dev = d;
+	fs.queues = queues;
+	fs.wanted = flags;
+	virtio_up(d, virtio_ring_features(), 1 + queues);
+	for (unsigned i = 0; i < queues; i++)
+		vq_depth(&d->q[1 + i], 1, 2 * FS_SEGS);
+	fs.current = 0;
+	session_begin(flags);
 }
+
+void fs_up(struct vdev *d)
+{
+	fs_up_as(d, 1, 0);
+}
+
+/* ---- forgets ---- */
 
 /* To the high-priority queue; there is no reply. */
 void fs_forget(uint64_t node, uint64_t n)
@@ -140,75 +178,18 @@ void fs_forget(uint64_t node, uint64_t n)
 	vq_call(&fs.dev->q[0], &s, 1, 0);
 }
 
-long fs_getattr(uint64_t node, struct fuse_attr *a)
+void fs_forget_many(const struct fuse_forget_one *ones, uint32_t n)
 {
-	static struct fuse_getattr_in in;
-	static struct fuse_attr_out out;
-	long r = fs_do(
-		FUSE_GETATTR, node,
-		&(struct fs_args){
-			.arg = &in, .arg_len = sizeof(in), .out = &out, .out_len = sizeof(out)});
+	static struct {
+		struct fuse_in_header h;
+		struct fuse_batch_forget_in in;
+	} m;
+	uint32_t len = n * (uint32_t)sizeof(*ones);
+	struct seg s[] = {{&m, sizeof(m)}, {ones, len}};
 
-	*a = out.attr;
-	return r;
-}
-
-long fs_open(uint32_t op, uint64_t node, uint32_t flags, uint64_t *fh)
-{
-	struct fuse_open_in in = {.flags = flags};
-	struct fuse_open_out out = {0};
-	long r = fs_do(
-		op, node,
-		&(struct fs_args){
-			.arg = &in, .arg_len = sizeof(in), .out = &out, .out_len = sizeof(out)});
-
-	*fh = out.fh;
-	return r;
-}
-
-long fs_release(uint32_t op, uint64_t node, uint64_t fh)
-{
-	struct fuse_release_in in = {.fh = fh};
-
-	return fs_do(op, node, &(struct fs_args){.arg = &in, .arg_len = sizeof(in)});
-}
-
-long fs_create(uint64_t dir, const char *name, uint32_t flags, struct fuse_entry_out *e,
-	       uint64_t *fh)
-{
-	struct fuse_create_in in = {.flags = flags | O_CREAT, .mode = S_IFREG | 0644};
-	struct {
-		struct fuse_entry_out e;
-		struct fuse_open_out o;
-	} out = {0};
-	long r = fs_do(FUSE_CREATE, dir,
-		       &(struct fs_args){.arg = &in,
-					 .arg_len = sizeof(in),
-					 .name = name,
-					 .out = &out,
-					 .out_len = sizeof(out)});
-
-	*e = out.e;
-	*fh = out.o.fh;
-	return r;
-}
-
-long fs_read(uint32_t op, uint64_t node, uint64_t fh, uint64_t off, const struct seg *data,
-	     uint32_t n)
-{
-	struct fuse_read_in in = {.fh = fh, .offset = off, .size = seg_sum(data, n)};
-
-	return fs_call(op, node, &(struct seg){&in, sizeof(in)}, 1, data, n);
-}
-
-long fs_write(uint64_t node, uint64_t fh, uint64_t off, const struct seg *data, uint32_t n)
-{
-	struct fuse_write_in in = {.fh = fh, .offset = off, .size = seg_sum(data, n)};
-	struct fuse_write_out out = {0};
-	struct seg all[FS_SEGS] = {{&in, sizeof(in)}};
-	long r;
-
-	memcpy(all + 1, data, n * sizeof(*data));
-	r = fs_call(FUSE_WRITE, node, all, n + 1, &(struct seg){&out, sizeof(out)}, 1);
-	return r < 0 ? r : (long)out.size;
+	m.h = (struct fuse_in_header){.len = (uint32_t)sizeof(m) + len,
+				      .opcode = FUSE_BATCH_FORGET,
+				      .unique = fs.unique += 2};
+	m.in.count = n;
+	vq_call(&fs.dev->q[0], s, ARRAY_LEN(s), 0);
 }

@@ -17,15 +17,25 @@
 
 #define FS_SEGS 24
 
-/* Negotiates if the device is not up, and opens a session. */
+/* Negotiates if the device is not up, and opens a session as Linux 5.4 does, on one request queue. */
 void fs_up(struct vdev *);
+/*
+ * The same with so many request queues, as far as the device has them, and with FUSE_* beside those flags, which makes it
+ * a session of the newest version that the headers know. One that is up already stays if it is like that.
+ */
+void fs_up_as(struct vdev *, unsigned queues, uint64_t flags);
 /* After a reset by others: the next fs_up() begins anew. */
 void fs_down(void);
 const struct fuse_init_out *fs_session(void);
+/* Of both words, what the server took. */
+uint64_t fs_session_flags(void);
 unsigned fs_faults(void);
 
 /* A request in the slot: its header, in hdr_out. */
 struct fuse_in_header *fs_header(uint32_t slot, uint32_t op, uint64_t node, uint32_t body);
+/* Request queues there are; which one fs_call() uses from now on; that one. The first after fs_up(). */
+unsigned fs_queues(void);
+void fs_use_queue(unsigned i);
 struct vq *fs_queue(void);
 
 /* One request to its end: bytes of the reply after its header, or -errno. Segments with length 0 are left out. */
@@ -43,6 +53,7 @@ long fs_do(uint32_t op, uint64_t node, const struct fs_args *);
 
 long fs_lookup(uint64_t dir, const char *name, struct fuse_entry_out *);
 void fs_forget(uint64_t node, uint64_t n);
+void fs_forget_many(const struct fuse_forget_one *, uint32_t n);
 long fs_getattr(uint64_t node, struct fuse_attr *);
 /* op is FUSE_OPEN or FUSE_OPENDIR, FUSE_RELEASE or FUSE_RELEASEDIR. */
 long fs_open(uint32_t op, uint64_t node, uint32_t flags, uint64_t *fh);
@@ -53,6 +64,19 @@ long fs_create(uint64_t dir, const char *name, uint32_t flags, struct fuse_entry
 long fs_read(uint32_t op, uint64_t node, uint64_t fh, uint64_t off, const struct seg *data,
 	     uint32_t n);
 long fs_write(uint64_t node, uint64_t fh, uint64_t off, const struct seg *data, uint32_t n);
+long fs_mkdir(uint64_t dir, const char *name, struct fuse_entry_out *);
+/* op is FUSE_UNLINK or FUSE_RMDIR. */
+long fs_remove(uint32_t op, uint64_t dir, const char *name);
+long fs_rename(uint64_t dir, const char *from, const char *to, uint32_t flags);
+long fs_setattr(uint64_t node, const struct fuse_setattr_in *, struct fuse_attr *);
+/* A whole file of the pattern, in requests of any size, in pieces of any size; how many were wrong. */
+unsigned fs_transfer(uint64_t node, uint64_t fh, uint32_t len, uint32_t seed, bool write);
+
+/* Benchmarks that are no loop of requests in slots: dir_bench.c (op as for fs_read()), dax_bench.c. */
+struct job;
+void dir_job(uint32_t op, struct job *);
+void dax_job(struct vdev *, struct job *);
+
 uint32_t seg_sum(const struct seg *, uint32_t n);
 
 #endif

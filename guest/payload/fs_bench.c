@@ -5,8 +5,10 @@
  *   read write randread randwrite getattr lookup fsync    on job.file
  *   stat (lookup, getattr)  openread (lookup, open, read, release)    of the small files f0000.. in job.dir
  *   create (create, write, release)  unlink    of job.files new ones, n0000..
+ *   readdir readdirplus    dir_bench.c          daxread    dax_bench.c
  *
- * An operation is the requests of its row, one after the other on one slot. Calls: bench.c, fs.c.
+ * An operation is the requests of its row, one after the other on one slot; with queues= the slots are dealt out to so
+ * many request queues. Calls: bench.c, fs.c.
  */
 #include "bench.h"
 #include "fs.h"
@@ -240,18 +242,12 @@ static bool has_stage(const struct operation *op, uint8_t what)
 	return false;
 }
 
-void fs_job(struct vdev *d, struct job *j)
+static void requests_job(struct job *j)
 {
 	struct bench b = {.dev = "fs", .prep = prep, .done = done};
 	uint64_t size = 0;
 	bool data;
 
-	fs_up(d);
-	b.q = fs_queue();
-	if (text_equal(j->op, "doorbell") || text_equal(j->op, "exit")) {
-		bench_exits("fs", j, b.q);
-		return;
-	}
 	bench.op = find_operation(j->op);
 	bench.job = j;
 	b.write = has_stage(bench.op, FUSE_WRITE);
@@ -267,7 +263,26 @@ void fs_job(struct vdev *d, struct job *j)
 	b.span = data && !bench.op->small ? size : 0;
 	b.once = bench.op->once;
 	b.maxseg = 4 + (options.sg ? (j->bs + options.sg - 1) / options.sg : 1);
+	b.q = fs_queue();
+	b.nq = fs_queues();
 	bench_run(&b, j);
 	vq_depth(b.q, 1, 2 * FS_SEGS);
 	forget_all();
+}
+
+void fs_job(struct vdev *d, struct job *j)
+{
+	if (text_equal(j->op, "daxread")) {
+		dax_job(d, j);
+		return;
+	}
+	fs_up_as(d, j->queues, 0);
+	if (text_equal(j->op, "doorbell") || text_equal(j->op, "exit"))
+		bench_exits("fs", j, fs_queue());
+	else if (text_equal(j->op, "readdir"))
+		dir_job(FUSE_READDIR, j);
+	else if (text_equal(j->op, "readdirplus"))
+		dir_job(FUSE_READDIRPLUS, j);
+	else
+		requests_job(j);
 }

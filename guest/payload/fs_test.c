@@ -16,73 +16,7 @@
 #define MOVED_LEN  8192u
 #define MOVED_SEED 8
 #define ENTRIES    150
-#define PIECES     12
-#define DATA_MAX   (64u << 10)
 #define NOREPLACE  1 /* renameat2's RENAME_NOREPLACE */
-
-/* ---- words for the tests ---- */
-
-static long make_dir(uint64_t dir, const char *name, struct fuse_entry_out *e)
-{
-	struct fuse_mkdir_in in = {.mode = 0755};
-
-	return fs_do(FUSE_MKDIR, dir,
-		     &(struct fs_args){.arg = &in,
-				       .arg_len = sizeof(in),
-				       .name = name,
-				       .out = e,
-				       .out_len = sizeof(*e)});
-}
-
-static long remove_name(uint32_t op, uint64_t dir, const char *name)
-{
-	return fs_do(op, dir, &(struct fs_args){.name = name});
-}
-
-static long rename_to(uint64_t dir, const char *from, const char *to, uint32_t flags)
-{
-	struct fuse_rename2_in in = {.newdir = dir, .flags = flags};
-
-	return fs_do(
-		FUSE_RENAME2, dir,
-		&(struct fs_args){.arg = &in, .arg_len = sizeof(in), .name = from, .name2 = to});
-}
-
-static long set_attr(uint64_t node, const struct fuse_setattr_in *in, struct fuse_attr *a)
-{
-	struct fuse_attr_out out = {0};
-	long r = fs_do(
-		FUSE_SETATTR, node,
-		&(struct fs_args){
-			.arg = in, .arg_len = sizeof(*in), .out = &out, .out_len = sizeof(out)});
-
-	*a = out.attr;
-	return r;
-}
-
-/* A whole file in requests of any size, in pieces of any size; how many were wrong. */
-static unsigned transfer(uint64_t node, uint64_t fh, uint32_t len, uint32_t seed, bool write)
-{
-	unsigned bad = 0;
-	uint32_t n;
-
-	for (uint32_t off = 0; off < len; off += n) {
-		struct seg s[PIECES];
-		uint32_t pieces;
-
-		n = 1 + random_below(MIN(len - off, DATA_MAX));
-		memset(pool, 0, n + 16 * PIECES);
-		pieces = seg_scatter(s, pool, n, 1 + random_below(PIECES));
-		if (write) {
-			seg_fill(s, pieces, seed, off);
-			bad += fs_write(node, fh, off, s, pieces) != n;
-		} else {
-			bad += fs_read(FUSE_READ, node, fh, off, s, pieces) != n ||
-			       !seg_check(s, pieces, seed, off);
-		}
-	}
-	return bad;
-}
 
 /* ---- tests ---- */
 
@@ -112,7 +46,7 @@ static void test_host_file(void)
 	ok(fs_lookup(FUSE_ROOT_ID, "from-host.dat", &e) > 0, "fs: the host's file is found");
 	is(fs_open(FUSE_OPEN, e.nodeid, O_RDONLY, &fh), sizeof(struct fuse_open_out),
 	   "fs: and opened");
-	is(transfer(e.nodeid, fh, (uint32_t)e.attr.size, 0, false), 0,
+	is(fs_transfer(e.nodeid, fh, (uint32_t)e.attr.size, 0, false), 0,
 	   "fs: all its %lu bytes are as the host wrote them", e.attr.size);
 	is(fs_read(FUSE_READ, e.nodeid, fh, e.attr.size, &s, 1), 0,
 	   "fs: a read at its end is empty");
@@ -156,14 +90,14 @@ static void test_write_and_read(uint64_t dir)
 	uint64_t fh;
 
 	ok(fs_create(dir, "kept.dat", O_RDWR, &e, &fh) > 0, "fs: a file is created");
-	is(transfer(e.nodeid, fh, KEPT_LEN, KEPT_SEED, true), 0,
+	is(fs_transfer(e.nodeid, fh, KEPT_LEN, KEPT_SEED, true), 0,
 	   "fs: writes of any size and in any pieces succeed");
-	is(transfer(e.nodeid, fh, KEPT_LEN, KEPT_SEED, false), 0,
+	is(fs_transfer(e.nodeid, fh, KEPT_LEN, KEPT_SEED, false), 0,
 	   "fs: and read back byte for byte");
 	fs_getattr(e.nodeid, &a);
 	is(a.size, KEPT_LEN, "fs: its size is what was written");
 	is(a.mode, S_IFREG | 0644, "fs: its mode is what was asked for");
-	is(set_attr(e.nodeid, &set, &a), sizeof(struct fuse_attr_out), "fs: chmod succeeds");
+	is(fs_setattr(e.nodeid, &set, &a), sizeof(struct fuse_attr_out), "fs: chmod succeeds");
 	is(a.mode, S_IFREG | 0600, "fs: and answers with the new mode");
 	fsync.fh = fh;
 	is(fs_do(FUSE_FSYNC, e.nodeid, &(struct fs_args){.arg = &fsync, .arg_len = sizeof(fsync)}),
@@ -172,7 +106,7 @@ static void test_write_and_read(uint64_t dir)
 	is(fs_create(dir, "kept.dat", O_RDWR | O_EXCL, &e, &fh), -EEXIST,
 	   "fs: an exclusive creation finds it there");
 	ok(fs_create(dir, "kept.dat", O_RDWR, &e, &fh) > 0, "fs: another opens it");
-	is(transfer(e.nodeid, fh, KEPT_LEN, KEPT_SEED, false), 0, "fs: with its data");
+	is(fs_transfer(e.nodeid, fh, KEPT_LEN, KEPT_SEED, false), 0, "fs: with its data");
 	fs_release(FUSE_RELEASE, e.nodeid, fh);
 }
 
@@ -185,17 +119,17 @@ static void test_truncate(uint64_t dir)
 	uint64_t fh;
 
 	fs_create(dir, "cut.dat", O_RDWR, &e, &fh);
-	transfer(e.nodeid, fh, 4096, 3, true);
-	set_attr(e.nodeid, &set, &a);
+	fs_transfer(e.nodeid, fh, 4096, 3, true);
+	fs_setattr(e.nodeid, &set, &a);
 	is(a.size, 1000, "fs: a file is cut");
 	set.size = 4096;
-	set_attr(e.nodeid, &set, &a);
+	fs_setattr(e.nodeid, &set, &a);
 	is(a.size, 4096, "fs: and made longer again");
 	is(fs_read(FUSE_READ, e.nodeid, fh, 0, &s, 1), 4096, "fs: it reads to its new end");
 	is(pattern_check(pool, 4096, 3, 0), 1000, "fs: what was cut off is gone");
 	ok(!pool[1000] && !memcmp(pool + 1000, pool + 1001, 4096 - 1001), "fs: and zero now");
 	fs_release(FUSE_RELEASE, e.nodeid, fh);
-	is(remove_name(FUSE_UNLINK, dir, "cut.dat"), 0, "fs: it is unlinked");
+	is(fs_remove(FUSE_UNLINK, dir, "cut.dat"), 0, "fs: it is unlinked");
 }
 
 /* Leaves moved.dat. */
@@ -205,15 +139,15 @@ static void test_rename(uint64_t dir)
 	uint64_t fh;
 
 	fs_create(dir, "before.dat", O_RDWR, &e, &fh);
-	transfer(e.nodeid, fh, MOVED_LEN, MOVED_SEED, true);
-	is(rename_to(dir, "before.dat", "kept.dat", NOREPLACE), -EEXIST,
+	fs_transfer(e.nodeid, fh, MOVED_LEN, MOVED_SEED, true);
+	is(fs_rename(dir, "before.dat", "kept.dat", NOREPLACE), -EEXIST,
 	   "fs: a rename that must not replace does not");
-	is(rename_to(dir, "before.dat", "moved.dat", 0), 0, "fs: a file is renamed");
+	is(fs_rename(dir, "before.dat", "moved.dat", 0), 0, "fs: a file is renamed");
 	is(fs_lookup(dir, "before.dat", &moved), -ENOENT, "fs: its old name is gone");
 	ok(fs_lookup(dir, "moved.dat", &moved) > 0 && moved.nodeid == e.nodeid &&
 		   moved.attr.ino == e.attr.ino,
 	   "fs: under the new one it is the same object");
-	is(transfer(e.nodeid, fh, MOVED_LEN, MOVED_SEED, false), 0,
+	is(fs_transfer(e.nodeid, fh, MOVED_LEN, MOVED_SEED, false), 0,
 	   "fs: and its handle still reads its data");
 	fs_release(FUSE_RELEASE, e.nodeid, fh);
 	fs_forget(e.nodeid, 2);
@@ -256,10 +190,10 @@ static void test_unlinked_but_open(uint64_t dir)
 	uint64_t fh;
 
 	fs_create(dir, "gone.dat", O_RDWR, &e, &fh);
-	transfer(e.nodeid, fh, 10000, 4, true);
-	is(remove_name(FUSE_UNLINK, dir, "gone.dat"), 0, "fs: an open file is unlinked");
+	fs_transfer(e.nodeid, fh, 10000, 4, true);
+	is(fs_remove(FUSE_UNLINK, dir, "gone.dat"), 0, "fs: an open file is unlinked");
 	is(fs_lookup(dir, "gone.dat", &gone), -ENOENT, "fs: its name is gone");
-	is(transfer(e.nodeid, fh, 10000, 4, false), 0, "fs: its data can still be read");
+	is(fs_transfer(e.nodeid, fh, 10000, 4, false), 0, "fs: its data can still be read");
 	ok(fs_getattr(e.nodeid, &a) > 0 && a.nlink == 0 && a.size == 10000,
 	   "fs: and its attributes, with no link left");
 	is(fs_release(FUSE_RELEASE, e.nodeid, fh), 0, "fs: it is released");
@@ -271,17 +205,17 @@ static void test_directories(uint64_t dir)
 	struct fuse_entry_out e, in;
 	uint64_t fh;
 
-	ok(make_dir(dir, "dir", &e) > 0 && S_ISDIR(e.attr.mode), "fs: a directory is made");
-	is(make_dir(dir, "dir", &in), -EEXIST, "fs: but not twice");
+	ok(fs_mkdir(dir, "dir", &e) > 0 && S_ISDIR(e.attr.mode), "fs: a directory is made");
+	is(fs_mkdir(dir, "dir", &in), -EEXIST, "fs: but not twice");
 	fs_create(e.nodeid, "inner", O_WRONLY, &in, &fh);
 	fs_release(FUSE_RELEASE, in.nodeid, fh);
-	is(remove_name(FUSE_RMDIR, dir, "dir"), -ENOTEMPTY,
+	is(fs_remove(FUSE_RMDIR, dir, "dir"), -ENOTEMPTY,
 	   "fs: one that is not empty is not removed");
-	is(remove_name(FUSE_UNLINK, dir, "dir"), -EISDIR, "fs: nor is one by unlink");
-	is(remove_name(FUSE_UNLINK, e.nodeid, "inner"), 0, "fs: its file is unlinked");
-	is(remove_name(FUSE_RMDIR, e.nodeid, "inner"), -ENOENT,
+	is(fs_remove(FUSE_UNLINK, dir, "dir"), -EISDIR, "fs: nor is one by unlink");
+	is(fs_remove(FUSE_UNLINK, e.nodeid, "inner"), 0, "fs: its file is unlinked");
+	is(fs_remove(FUSE_RMDIR, e.nodeid, "inner"), -ENOENT,
 	   "fs: what is gone is not removed again");
-	ok(make_dir(dir, "dir2", &in) > 0 && remove_name(FUSE_RMDIR, dir, "dir2") == 0,
+	ok(fs_mkdir(dir, "dir2", &in) > 0 && fs_remove(FUSE_RMDIR, dir, "dir2") == 0,
 	   "fs: an empty one is removed");
 }
 
@@ -334,7 +268,7 @@ static void test_readdir(uint64_t dir)
 	struct fuse_entry_out many, e;
 	unsigned bad = 0;
 
-	make_dir(dir, "many", &many);
+	fs_mkdir(dir, "many", &many);
 	for (unsigned i = 0; i < ENTRIES; i++) {
 		char name[] = {'e', (char)('0' + i / 100), (char)('0' + i / 10 % 10),
 			       (char)('0' + i % 10), 0};
@@ -354,10 +288,10 @@ static void test_readdir(uint64_t dir)
 		char name[] = {'e', (char)('0' + i / 100), (char)('0' + i / 10 % 10),
 			       (char)('0' + i % 10), 0};
 
-		bad += remove_name(FUSE_UNLINK, many.nodeid, name) != 0;
+		bad += fs_remove(FUSE_UNLINK, many.nodeid, name) != 0;
 	}
 	is(bad, 0, "fs: and all are unlinked");
-	is(remove_name(FUSE_RMDIR, dir, "many"), 0, "fs: and their directory removed");
+	is(fs_remove(FUSE_RMDIR, dir, "many"), 0, "fs: and their directory removed");
 }
 
 static void test_statfs(void)
@@ -430,7 +364,7 @@ void fs_test(struct vdev *d, const struct job *j)
 	test_session();
 	test_host_file();
 	test_names();
-	if (!ok(make_dir(FUSE_ROOT_ID, "guest", &dir) > 0, "fs: the tests' directory is made"))
+	if (!ok(fs_mkdir(FUSE_ROOT_ID, "guest", &dir) > 0, "fs: the tests' directory is made"))
 		return;
 	test_write_and_read(dir.nodeid);
 	test_truncate(dir.nodeid);
@@ -455,16 +389,17 @@ void fs_test_readonly(struct vdev *d)
 	fs_up(d);
 	ok(fs_lookup(FUSE_ROOT_ID, "from-host.dat", &e) > 0, "fs, read-only: a file is found");
 	ok(fs_open(FUSE_OPEN, e.nodeid, O_RDONLY, &fh) > 0, "fs, read-only: and opened");
-	is(transfer(e.nodeid, fh, (uint32_t)e.attr.size, 0, false), 0, "fs, read-only: and read");
+	is(fs_transfer(e.nodeid, fh, (uint32_t)e.attr.size, 0, false), 0,
+	   "fs, read-only: and read");
 	fs_release(FUSE_RELEASE, e.nodeid, fh);
 	is(fs_open(FUSE_OPEN, e.nodeid, O_RDWR, &fh), -EROFS,
 	   "fs, read-only: it cannot be opened for writing");
-	is(set_attr(e.nodeid, &set, &a), -EROFS, "fs, read-only: it cannot be cut");
+	is(fs_setattr(e.nodeid, &set, &a), -EROFS, "fs, read-only: it cannot be cut");
 	is(fs_create(FUSE_ROOT_ID, "new", O_RDWR, &none, &fh), -EROFS,
 	   "fs, read-only: nothing can be created");
-	is(make_dir(FUSE_ROOT_ID, "new", &none), -EROFS, "fs, read-only: no directory made");
-	is(remove_name(FUSE_UNLINK, FUSE_ROOT_ID, "from-host.dat"), -EROFS,
+	is(fs_mkdir(FUSE_ROOT_ID, "new", &none), -EROFS, "fs, read-only: no directory made");
+	is(fs_remove(FUSE_UNLINK, FUSE_ROOT_ID, "from-host.dat"), -EROFS,
 	   "fs, read-only: nothing unlinked");
-	is(rename_to(FUSE_ROOT_ID, "from-host.dat", "x", 0), -EROFS,
+	is(fs_rename(FUSE_ROOT_ID, "from-host.dat", "x", 0), -EROFS,
 	   "fs, read-only: nothing renamed");
 }

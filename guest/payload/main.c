@@ -2,13 +2,15 @@
 /*
  * main.c - the command line: options, then jobs in their order, then the power off.
  *
- *   DEV[N]:OP[,OP..][:bs=4k,128k][:qd=1,16][:t=MS][:n=COUNT][:size=SPAN][:files=N][:file=NAME][:dir=NAME][:id=TEXT]
+ *   DEV[N]:OP[,OP..][:bs=4k,128k][:qd=1,16][:t=MS][:n=COUNT][:size=SPAN][:files=N][:file=NAME][:dir=NAME][:queues=N]
+ *         [:id=TEXT]
  *
  * DEV is blk, fs or rng (N: which of them, from 0), host or end. A benchmark OP is run for every bs and qd and prints
  * one RESULT line each; a test OP prints lines in TAP. Words without a colon are options.
  *
  *   blk    test testro ring reset irq registers, read write randread randwrite flush exit doorbell
- *   fs     test testro, read write randread randwrite getattr lookup fsync stat openread create unlink exit doorbell
+ *   fs     test testro queues more dax daxro, read write randread randwrite getattr lookup fsync stat openread create unlink
+ *          readdir readdirplus daxread exit doorbell
  *   rng    test          host   test, spin pio cpuid
  *   end    poweroff acpi-reset pci-reset i8042-reset panic triple-fault hang
  */
@@ -41,6 +43,14 @@ static void fs_run(struct vdev *d, struct job *j)
 		fs_test(d, j);
 	else if (text_equal(j->op, "testro"))
 		fs_test_readonly(d);
+	else if (text_equal(j->op, "queues"))
+		fs_queue_test(d, j);
+	else if (text_equal(j->op, "more"))
+		fs_more_test(d);
+	else if (text_equal(j->op, "dax"))
+		fs_dax_test(d);
+	else if (text_equal(j->op, "daxro"))
+		fs_dax_test_readonly(d);
 	else
 		fs_job(d, j);
 }
@@ -118,6 +128,8 @@ static void parse_field(struct spec *s, unsigned field, const char *f)
 		j->size = text_number(f + 5, NULL);
 	else if (text_begins(f, "files="))
 		j->files = (uint32_t)text_number(f + 6, NULL);
+	else if (text_begins(f, "queues="))
+		j->queues = (uint32_t)text_number(f + 7, NULL);
 	else if (text_begins(f, "file="))
 		text_item(f + 5, j->file, sizeof(j->file));
 	else if (text_begins(f, "dir="))

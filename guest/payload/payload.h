@@ -51,6 +51,11 @@ extern uint64_t clock_tsc_khz;
 uint64_t clock_us_since_start(void);
 bool clock_passed(uint64_t since_tsc, uint64_t ms);
 
+/* ---- map.c ---- */
+
+/* Makes guest-physical memory above 4 GiB reachable at its own address; false: no such address. Not to be undone. */
+bool map_memory(uint64_t address, uint64_t len);
+
 /* ---- tap.c: test lines ---- */
 
 bool tap_ok(bool good, const char *file, int line, const char *fmt, ...)
@@ -88,10 +93,11 @@ extern struct options options;
 struct job {
 	const char *op;
 	uint32_t bs, qd;
-	uint64_t n;     /* stop after so many operations (0: no limit) ... */
-	uint32_t ms;    /* ... or after so many milliseconds */
-	uint64_t size;  /* use so much of the file or disk; 0: all */
-	uint32_t files; /* how many small files */
+	uint64_t n;      /* stop after so many operations (0: no limit) ... */
+	uint32_t ms;     /* ... or after so many milliseconds */
+	uint64_t size;   /* use so much of the file or disk; 0: all */
+	uint32_t files;  /* how many small files */
+	uint32_t queues; /* request queues to use, as far as there are that many; 0: one */
 	char file[32], dir[32];
 	char id[32]; /* what the drive should say it is */
 };
@@ -103,6 +109,10 @@ void blk_test_readonly(struct vdev *);
 void fs_job(struct vdev *, struct job *);
 void fs_test(struct vdev *, const struct job *);
 void fs_test_readonly(struct vdev *);
+void fs_queue_test(struct vdev *, const struct job *);
+void fs_more_test(struct vdev *);
+void fs_dax_test(struct vdev *);
+void fs_dax_test_readonly(struct vdev *);
 void rng_test(struct vdev *);
 void ring_test(struct vdev *);
 void reset_test(struct vdev *);

@@ -2,8 +2,8 @@
 /*
  * pci.c - configuration space through ports 0xcf8 and 0xcfc, and the virtio functions of bus 0.
  *
- * BARs are used as they were assigned; one that was not, or lies above the identity map, is left alone.
- * Spec: PCI Local Bus 3.0, 3.2.2.3.2 and 6; virtio 1.2, 4.1.4.
+ * BARs are used as they were assigned; one that was not, or has registers above the identity map, is left alone.
+ * Spec: PCI Local Bus 3.0, 3.2.2.3.2 and 6; virtio 1.2, 4.1.4, 4.1.4.7 (shared memory).
  */
 #include "virtio.h"
 #include <linux/pci_regs.h>
@@ -81,6 +81,24 @@ static uint64_t cap_address(uint32_t bdf, unsigned cap)
 	return a + pci_read(bdf, cap + offsetof(struct virtio_pci_cap, offset), 4);
 }
 
+/* The only kind of address that may lie above the identity map: map.c makes it reachable. */
+static void read_shared_memory(struct vdev *d, unsigned cap)
+{
+	unsigned n = pci_read(d->bdf, cap + offsetof(struct virtio_pci_cap, bar), 1);
+	uint64_t a = n < PCI_STD_NUM_BARS ? pci_bar(d->bdf, n) : 0;
+
+	if (!a)
+		return;
+	d->shm = a + pci_read(d->bdf, cap + offsetof(struct virtio_pci_cap, offset), 4) +
+		 ((uint64_t)pci_read(d->bdf, cap + offsetof(struct virtio_pci_cap64, offset_hi), 4)
+		  << 32);
+	d->shm_len =
+		pci_read(d->bdf, cap + offsetof(struct virtio_pci_cap, length), 4) |
+		(uint64_t)pci_read(d->bdf, cap + offsetof(struct virtio_pci_cap64, length_hi), 4)
+			<< 32;
+	d->shm_id = (uint8_t)pci_read(d->bdf, cap + offsetof(struct virtio_pci_cap, id), 1);
+}
+
 static void read_caps(struct vdev *d)
 {
 	unsigned cap;
@@ -101,6 +119,9 @@ static void read_caps(struct vdev *d)
 		case VIRTIO_PCI_CAP_NOTIFY_CFG:
 			d->notify = a;
 			d->notify_mult = pci_read(d->bdf, cap + sizeof(struct virtio_pci_cap), 4);
+			break;
+		case VIRTIO_PCI_CAP_SHARED_MEMORY_CFG:
+			read_shared_memory(d, cap);
 			break;
 		}
 	}

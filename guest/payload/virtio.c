@@ -7,7 +7,7 @@
  */
 #include "virtio.h"
 
-#define QUEUES_ALL 16
+#define QUEUES_ALL 32
 
 struct queue_memory {
 	struct vring_desc desc[QUEUE_MAX];

@@ -4,7 +4,7 @@
  *
  * No interrupts are taken: used rings are polled. A queue has up to SLOT_MAX requests in flight; the slot of a request
  * is its head descriptor, or its indirect table. Tests that break the rules write the rings themselves.
- * Spec: virtio 1.2, 2.7 (split queues), 3.1.1 (initialisation), 4.1 (PCI), 4.2 (MMIO).
+ * Spec: virtio 1.2, 2.7 (split queues), 2.10 (shared memory), 3.1.1 (initialisation), 4.1 (PCI), 4.2 (MMIO).
  */
 #ifndef PAYLOAD_VIRTIO_H
 #define PAYLOAD_VIRTIO_H
@@ -18,7 +18,7 @@
 #include <linux/virtio_ring.h>
 
 #define QUEUE_MAX   256
-#define VDEV_QUEUES 2
+#define VDEV_QUEUES 9
 #define SLOT_MAX    64
 #define SLOT_BYTES  (128u << 10)
 #define POOL_BYTES  ((size_t)SLOT_MAX * SLOT_BYTES)
@@ -53,6 +53,8 @@ struct vdev {
 	uint64_t common, notify, config, isr; /* pci; config also mmio */
 	uint64_t base;                        /* mmio: the window */
 	uint32_t notify_mult;
+	uint64_t shm, shm_len; /* a shared memory region (2.10): guest-physical; 0: there is none */
+	uint8_t shm_id;
 	uint32_t gsi;      /* mmio */
 	uint64_t features; /* negotiated */
 	struct vq q[VDEV_QUEUES];
@@ -125,6 +127,8 @@ void vq_kick(struct vq *);
 int vq_poll(struct vq *, uint32_t *len);
 /* The same, but gives up (the whole program) after 20 s. */
 uint32_t vq_wait(struct vq *, uint32_t *len);
+/* For who waits by himself: gives up if that began so long ago. */
+void vq_check_patience(const struct vq *, uint64_t since_tsc);
 /* One request, on slot 0, to its end; what the device says it wrote. */
 uint32_t vq_call(struct vq *, const struct seg *, uint32_t nout, uint32_t nin);
 /* The used.idx at which the device would interrupt: from now on, or (false) never. */

@@ -27,6 +27,21 @@ void virtio_found_keep(void)
 		print("payload: virtio type %u at mmio %lx\n", d->type, d->base);
 }
 
+/* Region 0, all this program knows devices to have. A length of all ones says there is none (4.2.2). */
+static void read_shared_memory(struct vdev *d)
+{
+	uint64_t len;
+
+	mmio_write32(d->base + VIRTIO_MMIO_SHM_SEL, 0);
+	len = mmio_read32(d->base + VIRTIO_MMIO_SHM_LEN_LOW) |
+	      (uint64_t)mmio_read32(d->base + VIRTIO_MMIO_SHM_LEN_HIGH) << 32;
+	if (!len || len == UINT64_MAX)
+		return;
+	d->shm_len = len;
+	d->shm = mmio_read32(d->base + VIRTIO_MMIO_SHM_BASE_LOW) |
+		 (uint64_t)mmio_read32(d->base + VIRTIO_MMIO_SHM_BASE_HIGH) << 32;
+}
+
 static void add_window(uint64_t base, uint32_t gsi)
 {
 	struct vdev *d = virtio_found_next();
@@ -38,6 +53,7 @@ static void add_window(uint64_t base, uint32_t gsi)
 			   .gsi = gsi,
 			   .config = base + VIRTIO_MMIO_CONFIG,
 			   .type = (uint16_t)mmio_read32(base + VIRTIO_MMIO_DEVICE_ID)};
+	read_shared_memory(d);
 	if (d->type)
 		virtio_found_keep();
 }

@@ -108,6 +108,13 @@ int vq_poll(struct vq *q, uint32_t *len)
 	return slot;
 }
 
+void vq_check_patience(const struct vq *q, uint64_t since_tsc)
+{
+	if (clock_passed(since_tsc, ANSWER_MS))
+		give_up("virtio type %u: no answer on queue %u (avail %u, used %u, status %x)",
+			q->dev->type, q->index, q->avail_next, q->used_next, virtio_status(q->dev));
+}
+
 uint32_t vq_wait(struct vq *q, uint32_t *len)
 {
 	uint64_t t0 = cpu_tsc();
@@ -115,11 +122,7 @@ uint32_t vq_wait(struct vq *q, uint32_t *len)
 
 	while ((slot = vq_poll(q, len)) < 0) {
 		cpu_pause();
-		if (clock_passed(t0, ANSWER_MS))
-			give_up("virtio type %u: no answer on queue %u (avail %u, used %u, status "
-				"%x)",
-				q->dev->type, q->index, q->avail_next, q->used_next,
-				virtio_status(q->dev));
+		vq_check_patience(q, t0);
 	}
 	return (uint32_t)slot;
 }
