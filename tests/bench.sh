@@ -1,24 +1,28 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# bench.sh [ROUNDS [MS]]   what wherry costs, side by side with its floor, the host's own calls, and QEMU
+# bench.sh   what wherry costs, side by side with its floor, the host's own calls, and QEMU
 #
-# The figures are ratios and counts, never a test: contenders take turns within a round, and the median of ROUNDS (5) is
-# shown; MS (300) is the time of a measurement. All of them serve guest/payload, which drives the devices from ring 3.
+# The figures are ratios and counts, never a test: contenders take turns within a round, and the median of ROUNDS (3) is
+# shown; MS (200) is the time of a measurement. All of them serve guest/payload, which drives the devices from ring 3.
 #
 #   start    exec to the payload's first line, less what the payload itself took to get there
 #   memory   private dirty memory of the process without guest RAM, after the payload has used every device
-#   disk     4k random reads of a file in the page cache. floor: tests/bench/floor.c (sleeps when idle); native: plain
-#            system calls of one thread
-#   share    the same of a file, its attributes, and its name. The peer is QEMU with virtiofsd, where they are installed
+#   disk     4k random reads of a file in the page cache
+#   share    a directory of the host's file system; goals (tests/bench/goals) are said with each row
+#   tmpfs    the same of one in /dev/shm: creating without a journal
+#   count    instructions per request (tests/bench/count.sh), where valgrind is
 #
-# kicks: doorbells per operation. cpu: microseconds of the process's threads but the vCPU's, per operation (and of
-# virtiofsd). A host whose exits are slow makes depth 1 the same for all: depth 16, kicks and cpu say more.
-# WHERRY and PAYLOAD name another binary and another payload; BENCH_DIR another place for the data (256 MiB).
-# shellcheck disable=SC2317,SC2013 # called by name
+# ROWS selects, a regular expression on "start", "memory", "count" and KIND/OP/BYTES/DEPTH (share/randread/4096/16).
+# floor: tests/bench/floor.c, a disk; sleeping when idle, and polling 50 us. native: plain system calls of one thread.
+# A host whose exits are slow makes depth 1 the same for all who sleep: depth 16, kicks and cpu say more.
+# Contenders and their command lines: tests/bench/machines.sh (V=1 prints them). Every measurement is also a line of
+# $BENCH_DIR/results.jsonl. WHERRY and PAYLOAD name another binary and another payload; BENCH_DIR another place for the
+# data (256 MiB).
 set -u
 cd "$(dirname "$0")/.." || exit
-rounds=${1:-5}
-ms=${2:-300}
+rounds=${ROUNDS:-3}
+ms=${MS:-200}
+rows=${ROWS:-.}
 wherry=$(realpath "${WHERRY:-./wherry}") || exit 1
 payload=$(realpath "${PAYLOAD:-build/payload}") || exit 1
 virtiofsd=/usr/lib/qemu/virtiofsd
@@ -31,160 +35,97 @@ fi
 mkdir -p "${BENCH_DIR:=build/bench}" || exit 1
 dir=$(realpath "$BENCH_DIR") || exit 1
 work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"; kill $(jobs -p) 2>/dev/null' EXIT
+ram=$(mktemp -d -p /dev/shm wherry-bench.XXXXXX) || exit 1
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work" "$ram"' EXIT
+json=$dir/results.jsonl
+round=0
+. tests/bench/machines.sh
+. tests/bench/measure.sh
+
+# ---- data ----
 
 cc=${CC:-gcc}
 $cc -std=gnu17 -O2 -D_GNU_SOURCE -o "$dir/floor" tests/bench/floor.c -lpthread || exit
 $cc -std=gnu17 -O2 -D_GNU_SOURCE -o "$dir/native" tests/bench/native.c -luring || exit
-mkdir -p "$dir/share/small"
+mkdir -p "$dir/share/small" "$ram/small"
 for f in disk.img share/bench.dat; do
 	[ -e "$dir/$f" ] || "$payload/pattern" make "$dir/$f" 64M
 	cat "$dir/$f" >/dev/null # into the page cache
 done
+if ! [ -s "$dir/share/small/f0999" ]; then
+	"$payload/pattern" make "$dir/share/small/f0000" 4k
+	for i in $(seq -f %04g 999); do cp "$dir/share/small/f0000" "$dir/share/small/f$i"; done
+fi
 
-# ---- machines: each function runs one with a payload command line, its console on stdout ----
+# ---- rows: KIND=JOB of the payload; time is added to what has no number of its own ----
 
-config() { # TRANSPORT MIB ARGS DISK SHARE
-	cat <<-END
-	{"boot-source": {"kernel_image_path": "$elf", "boot_args": "$3"},
-	 "machine-config": {"mem_size_mib": $2, "transport": "$1"},
-	 "drives": [${4:+{\"drive_id\": \"bench\", \"path_on_host\": \"$4\"\}}],
-	 "fs": [${5:+{\"tag\": \"bench\", \"path\": \"$5\"\}}]}
-	END
+file_jobs() { # DEVICE
+	local d=$1
+	echo "$d:randread:qd=1 $d:randread:qd=16 $d:randwrite:qd=1 $d:randwrite:qd=16 $d:read:bs=128k:qd=1 $d:read:bs=128k:qd=8"
 }
-wherry_on() { # TRANSPORT MIB ARGS DISK SHARE
-	config "$@" >"$work/config.json"
-	exec "$wherry" boot "$work/config.json" </dev/null 2>/dev/null
-}
-qemu() { # ARGS QEMU_ARGS...
-	local args=$1
-	shift
-	exec qemu-system-x86_64 -M pc,accel=kvm -cpu host,-arch-capabilities -m 64M -nodefaults -no-user-config -no-reboot \
-		-display none -serial stdio -kernel "$elf" -append "$args" "$@" </dev/null 2>/dev/null
-}
-disk_floor() { exec "$dir/floor" 0 "$elf" "$1" "$dir/disk.img"; }
-disk_wherry_pci() { wherry_on pci 64 "$1" "$dir/disk.img" ""; }
-disk_wherry_mmio() { wherry_on mmio 64 "$1" "$dir/disk.img" ""; }
-disk_qemu() {
-	qemu "$1" -object iothread,id=io -device virtio-blk-pci,drive=d,iothread=io \
-		-blockdev "driver=file,node-name=d,filename=$dir/disk.img,aio=io_uring"
-}
-share_wherry_pci() { wherry_on pci 64 "$1" "" "$dir/share"; }
-share_wherry_mmio() { wherry_on mmio 64 "$1" "" "$dir/share"; }
-share_qemu() {
-	"$virtiofsd" --socket-path="$work/sock" -o source="$dir/share" -o cache=auto >/dev/null 2>&1 &
-	echo $! >"$work/helper"
-	for _ in $(seq 100); do
-		[ -S "$work/sock" ] && break
-		sleep 0.02
-	done
-	qemu "$1" -object memory-backend-memfd,id=m,size=64M,share=on -numa node,memdev=m \
-		-chardev socket,id=c,path="$work/sock" -device vhost-user-fs-pci,chardev=c,tag=bench
-}
+name_jobs="fs:getattr:qd=1 fs:getattr:qd=8 fs:lookup:qd=1 fs:lookup:qd=8 fs:stat:qd=1 fs:stat:qd=8 fs:openread:qd=1
+	fs:openread:qd=8 fs:readdir:bs=32k fs:readdirplus:bs=4k fs:readdirplus:bs=32k"
+# Created and unlinked in one job: virtiofsd dies when a file that is to be created is there.
+create_jobs="fs:create,unlink:qd=1:files=1000 fs:create,unlink:qd=8:files=1000"
+create_ram_jobs="fs1:create,unlink:qd=1:files=4000 fs1:create,unlink:qd=8:files=4000"
 
-# ---- reading them ----
-
-# CPU nanoseconds so far of the device's side: every thread but the vCPU's (the floor's is its first one).
-device_cpu() { # PID [HELPER]
-	local t name ns sum=0
-	for t in /proc/"$1"/task/* ${2:+/proc/"$2"/task/*}; do
-		read -r name 2>/dev/null <"$t/comm" || continue
-		case $name in
-		vcpu* | "CPU "*) continue ;;
-		floor) [ "${t##*/}" = "$1" ] && continue ;;
+# KIND/OP/BYTES/DEPTH of a job's first operation, as ROWS sees it.
+row_name() { # KIND JOB
+	local op=${2#*:} bs=4096 qd=1 field
+	for field in ${2//:/ }; do
+		case $field in
+		bs=*k) bs=$((${field//[!0-9]/} * 1024)) ;;
+		qd=*) qd=${field#qd=} ;;
 		esac
-		read -r ns _ 2>/dev/null <"$t/schedstat" && sum=$((sum + ns))
 	done
-	# virtiofsd serves from a child.
-	[ -z "${2:-}" ] || for t in $(cat /proc/"$2"/task/*/children 2>/dev/null); do
-		sum=$((sum + $(device_cpu "$t")))
-	done
-	echo $sum
+	op=${op%%:*}
+	case $op in getattr | lookup | stat) bs=0 ;; esac
+	echo "$1/${op%%,*}/$bs/$qd"
 }
-
-# Runs one machine; each RESULT becomes a line of $work/results: kind who op qd iops kicks n cpu_ns all err
-measure() { # KIND WHO ARGS
-	local kind=$1 who=$2 pid helper="" line before=0 after field
-	rm -f "$work/helper" "$work/sock"
-	# The last job keeps the threads there until they have been asked for their time.
-	exec 3< <("${kind}_$who" "$3 host:cpuid:n=1000")
-	pid=$!
-	while IFS= read -r line <&3; do
-		case $line in
-		*dev=host*) continue ;;
-		RESULT*) ;;
-		*)
-			helper=$(cat "$work/helper" 2>/dev/null)
-			before=$(device_cpu $pid "$helper")
-			continue
-			;;
+select_jobs() { # KIND JOB...
+	local job
+	for job in "${@:2}"; do
+		[[ $(row_name "$1" "$job") =~ $rows ]] || continue
+		case $job in
+		*files=*) echo "$1=$job" ;;
+		*) echo "$1=$job:t=$ms" ;;
 		esac
-		after=$(device_cpu $pid "$helper")
-		declare -A r=()
-		for field in ${line#RESULT }; do
-			r[${field%%=*}]=${field#*=}
-		done
-		echo "$kind $who ${r[op]} ${r[qd]} ${r[iops]} ${r[kicks]} ${r[n]} $((after - before)) ${r[all]} ${r[err]%$'\r'}" \
-			>>"$work/results"
-		before=$after
-	done
-	exec 3<&-
-	[ -z "$helper" ] || kill "$helper" 2>/dev/null
-}
-
-native() { # KIND PATH OP QD
-	local line field
-	line=$("$dir/native" "$2" "$3" 4096 "$4" "$ms")
-	for field in $line; do
-		case $field in iops=*) echo "$1 native $3 $4 ${field#iops=} 0 1 0 1 0" >>"$work/results" ;; esac
 	done
 }
+# shellcheck disable=SC2046,SC2086 # words
+{
+	disk_jobs=$(select_jobs disk blk:randread:qd=1 blk:randread:qd=16)
+	share_jobs=$(select_jobs share $(file_jobs fs) $name_jobs $create_jobs)
+	tmpfs_jobs=$(select_jobs tmpfs $create_ram_jobs)
+	floor_jobs=$(select_jobs share $(file_jobs blk))
+	mmio_jobs=$(select_jobs share fs:randread:qd=16 fs:getattr:qd=8)
+	dax_jobs=$(select_jobs share fs:daxread)
+}
 
-# Rows: contenders; the ratio is to REFERENCE.
-table() { # KIND REFERENCE
-	sort "$work/results" | awk -v kind="$1" -v ref="$2" '
-	function median(s,   v, m, i, j, t) {
-		m = split(s, v, " ")
-		for (i = 2; i <= m; i++)
-			for (j = i; j > 1 && v[j - 1] + 0 > v[j] + 0; j--) {
-				t = v[j]; v[j] = v[j - 1]; v[j - 1] = t
-			}
-		return m % 2 ? v[(m + 1) / 2] : (v[m / 2] + v[m / 2 + 1]) / 2
-	}
-	$1 == kind {
-		job = $3 " " $4
-		if (!(job in jobs)) { jobs[job]; order[++njobs] = job }
-		if (!($2 in whos)) { whos[$2]; names[++nwhos] = $2 }
-		iops[job, $2] = iops[job, $2] " " $5
-		kicks[job, $2] = kicks[job, $2] " " ($7 ? $6 / $7 : 0)
-		cpu[job, $2] = cpu[job, $2] " " ($9 ? $8 / $9 / 1000 : 0)
-		errors[$2] += $10
-	}
-	END {
-		for (i = 1; i <= njobs; i++) {
-			split(order[i], part, " ")
-			printf "\n%s, %s, depth %s\n", kind, part[1], part[2]
-			base = ((order[i] SUBSEP ref) in iops) ? median(iops[order[i], ref]) : 0
-			for (w = 1; w <= nwhos; w++) {
-				key = order[i] SUBSEP names[w]
-				if (!(key in iops)) continue
-				m = median(iops[key])
-				printf "  %-12s %9d /s", names[w], m
-				if (base) printf "  %6.2f of %s", m / base, ref
-				if (names[w] != "native")
-					printf "   kicks %.2f  cpu %.2f us", median(kicks[key]), median(cpu[key])
-				print ""
-			}
-		}
-		for (w in errors) if (errors[w]) printf "\nWRONG: %s gave %d wrong answers\n", w, errors[w]
-	}'
+# The calls of the host that do what a share's jobs do.
+native_round() {
+	local job kind path op bs qd
+	for job in $disk_jobs $share_jobs $tmpfs_jobs; do
+		kind=${job%%=*}
+		IFS=/ read -r _ op bs qd < <(row_name "$kind" "${job#*=}")
+		case $kind/$op in
+		disk/*) path=$dir/disk.img ;;
+		share/stat | share/openread | share/create | share/readdir*) path=$dir/share/small ;;
+		tmpfs/*) path=$ram/small ;;
+		*) path=$dir/share/bench.dat ;;
+		esac
+		# Without data more depth is more threads, which this is not about; the table has the row of depth 1 above.
+		[ "$qd" = 1 ] || [[ $op =~ ^(rand)?(read|write)$ ]] || continue
+		native "$kind" "$path" "$op" "$bs" "$qd"
+		[ "$op" != create ] || native "$kind" "$path" unlink 0 "$qd"
+	done
 }
 
 # ---- start ----
 
 bench_start() {
 	local t0 line t1 all=()
-	for _ in $(seq $((rounds * 2))); do
+	for _ in $(seq $((rounds * 3))); do
 		exec 3< <(echo "$EPOCHREALTIME"; wherry_on pci 512 "end:poweroff" "$dir/disk.img" "$dir/share")
 		read -r t0 <&3
 		read -r line <&3
@@ -219,28 +160,30 @@ bench_memory() {
 
 # ---- all ----
 
+have_qemu='' have_virtiofsd='' have_sleep='' dax_key=''
+command -v qemu-system-x86_64 >/dev/null && have_qemu=1
+[ "$have_qemu" ] && [ -x $virtiofsd ] && have_virtiofsd=1
+[ "$have_qemu" ] || echo "bench: no qemu-system-x86_64: no ratios to it"
+has_key fs poll_us && have_sleep=1
+for key in dax_window_mib dax_size_mib; do has_key fs $key && dax_key=$key; done
+
 : >"$work/results"
-bench_start
-bench_memory
-disks="floor wherry_pci wherry_mmio"
-shares="wherry_pci wherry_mmio"
-if command -v qemu-system-x86_64 >/dev/null; then
-	disks="$disks qemu"
-	[ -x $virtiofsd ] && shares="$shares qemu"
-fi
-for _ in $(seq "$rounds"); do
-	for who in $disks; do
-		measure disk "$who" "quick blk:randread:bs=4k:qd=1,16:t=$ms"
-	done
-	for who in $shares; do
-		measure share "$who" "quick fs:randread:bs=4k:qd=1,16:t=$ms fs:getattr,lookup:qd=1,8:t=$ms"
-	done
-	for qd in 1 16; do
-		native disk "$dir/disk.img" randread $qd
-		native share "$dir/share/bench.dat" randread $qd
-	done
-	native share "$dir/share/bench.dat" getattr 1
-	native share "$dir/share/bench.dat" lookup 1
+: >"$json"
+[[ start =~ $rows ]] && bench_start
+[[ memory =~ $rows ]] && bench_memory
+# shellcheck disable=SC2086 # words
+for round in $(seq "$rounds"); do
+	measure wherry $disk_jobs $share_jobs $tmpfs_jobs
+	measure wherry_mmio $mmio_jobs
+	[ "$have_sleep" ] && measure wherry_sleep $share_jobs $tmpfs_jobs
+	[ "$dax_key" ] && measure wherry_dax $dax_jobs
+	measure floor $disk_jobs $floor_jobs
+	measure floor_poll $disk_jobs $floor_jobs
+	[ "$have_qemu" ] && measure qemu_disk $disk_jobs
+	[ "$have_virtiofsd" ] && measure qemu_auto $share_jobs $tmpfs_jobs
+	[ "$have_virtiofsd" ] && measure qemu_none $share_jobs $tmpfs_jobs
+	native_round
 done
-table disk floor
-table share qemu
+tests/bench/table.awk tests/bench/goals "$work/results"
+[[ count =~ $rows ]] && tests/bench/count.sh
+exit 0

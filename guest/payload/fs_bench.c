@@ -4,7 +4,8 @@
  *
  *   read write randread randwrite getattr lookup fsync    on job.file
  *   stat (lookup, getattr)  openread (lookup, open, read, release)    of the small files f0000.. in job.dir
- *   create (create, write, release)  unlink    of job.files new ones, n0000..
+ *   create (create, write, release)  unlink (lookup, unlink: a guest has always looked before)    of job.files new
+ *   ones, n0000..
  *   readdir readdirplus    dir_bench.c          daxread    dax_bench.c
  *
  * An operation is the requests of its row, one after the other on one slot; with queues= the slots are dealt out to so
@@ -30,7 +31,7 @@ static const struct operation {
 	{"stat", {FUSE_LOOKUP, FUSE_GETATTR}, true, false},
 	{"openread", {FUSE_LOOKUP, FUSE_OPEN, FUSE_READ, FUSE_RELEASE}, true, false},
 	{"create", {FUSE_CREATE, FUSE_WRITE, FUSE_RELEASE}, true, true},
-	{"unlink", {FUSE_UNLINK}, true, true},
+	{"unlink", {FUSE_LOOKUP, FUSE_UNLINK}, true, true},
 };
 
 static struct {

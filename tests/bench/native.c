@@ -4,9 +4,11 @@
  *
  *   native PATH OP BS QD MS     prints the payload's RESULT line, as far as bench.sh reads it
  *
- * PATH is a file. OP is read, randread, write, randwrite (QD > 1 through io_uring), getattr, or lookup.
+ * PATH is a file for read, randread, write, randwrite (QD > 1 through io_uring), getattr and lookup; a directory with
+ * the payload's small files for stat, openread, create, unlink, readdir and readdirplus (an operation is an entry).
  */
 #include "../../guest/payload/pattern.h"
+#include <dirent.h>
 #include <err.h>
 #include <fcntl.h>
 #include <liburing.h>
@@ -20,13 +22,15 @@
 
 #define QD_MAX  64
 #define WARM_NS 100000000ull
+#define FILES   1000u /* small ones, f0000.. and n0000.. */
 
 static struct {
 	const char *path, *op;
 	uint32_t bs, qd;
 	uint64_t ns, blocks;
 	int fd;
-	bool write;
+	bool write, once; /* once: FILES operations, no warm-up */
+	DIR *dir;
 	uint8_t *buf;
 } job;
 
@@ -56,21 +60,110 @@ static uint64_t offset(uint64_t i)
 	return block * job.bs;
 }
 
-static bool one(uint64_t i)
-{
-	struct stat st;
-	uint64_t off;
+/* ---- operations: each does number i, and says whether that was right ---- */
 
-	if (!strcmp(job.op, "getattr"))
-		return !fstat(job.fd, &st);
-	if (!strcmp(job.op, "lookup"))
-		return !stat(job.path, &st);
-	off = offset(i);
-	if (!job.write)
-		return pread(job.fd, job.buf, job.bs, (off_t)off) == (ssize_t)job.bs;
+static bool do_read(uint64_t i)
+{
+	return pread(job.fd, job.buf, job.bs, (off_t)offset(i)) == (ssize_t)job.bs;
+}
+
+static bool do_write(uint64_t i)
+{
+	uint64_t off = offset(i);
+
 	pattern_fill(job.buf, job.bs, 0, off);
 	return pwrite(job.fd, job.buf, job.bs, (off_t)off) == (ssize_t)job.bs;
 }
+
+static bool do_getattr(uint64_t i)
+{
+	struct stat st;
+
+	(void)i;
+	return !fstat(job.fd, &st);
+}
+
+static bool do_lookup(uint64_t i)
+{
+	struct stat st;
+
+	(void)i;
+	return !stat(job.path, &st);
+}
+
+static const char *small(char letter, uint64_t i)
+{
+	static char name[16];
+
+	snprintf(name, sizeof(name), "%c%04u", letter, (unsigned)(i % FILES));
+	return name;
+}
+
+static bool do_stat(uint64_t i)
+{
+	struct stat st;
+
+	return !fstatat(job.fd, small('f', i * 7919), &st, AT_SYMLINK_NOFOLLOW);
+}
+
+static bool do_openread(uint64_t i)
+{
+	int fd = openat(job.fd, small('f', i * 7919), O_RDONLY);
+	bool good = fd >= 0 && read(fd, job.buf, job.bs) == (ssize_t)job.bs;
+
+	return close(fd) == 0 && good;
+}
+
+static bool do_create(uint64_t i)
+{
+	int fd = openat(job.fd, small('n', i), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	bool good = fd >= 0 && write(fd, job.buf, job.bs) == (ssize_t)job.bs;
+
+	return close(fd) == 0 && good;
+}
+
+static bool do_unlink(uint64_t i)
+{
+	return !unlinkat(job.fd, small('n', i), 0);
+}
+
+static bool do_readdir(uint64_t i)
+{
+	(void)i;
+	if (readdir(job.dir))
+		return true;
+	rewinddir(job.dir);
+	return readdir(job.dir);
+}
+
+static bool do_readdirplus(uint64_t i)
+{
+	struct dirent *e = readdir(job.dir);
+	struct stat st;
+
+	(void)i;
+	if (!e) {
+		rewinddir(job.dir);
+		e = readdir(job.dir);
+	}
+	return e && !fstatat(job.fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW);
+}
+
+static const struct {
+	const char *op;
+	bool (*one)(uint64_t i);
+	bool data, dir;
+} operations[] = {
+	{"read", do_read, true, false},        {"randread", do_read, true, false},
+	{"write", do_write, true, false},      {"randwrite", do_write, true, false},
+	{"getattr", do_getattr, false, false}, {"lookup", do_lookup, false, false},
+	{"stat", do_stat, false, true},        {"openread", do_openread, false, true},
+	{"create", do_create, false, true},    {"unlink", do_unlink, false, true},
+	{"readdir", do_readdir, false, true},  {"readdirplus", do_readdirplus, false, true},
+};
+#define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
+
+/* ---- running them ---- */
 
 struct count {
 	uint64_t begun, done, errors;
@@ -84,13 +177,15 @@ static bool count_one(struct count *c, bool good)
 
 	c->errors += !good;
 	c->done++;
+	if (job.once)
+		return c->done == FILES;
 	if (c->warm || now - c->begun < WARM_NS)
 		return c->warm && now - c->begun >= job.ns;
 	*c = (struct count){.begun = now, .warm = true, .errors = c->errors};
 	return false;
 }
 
-static void run_plain(struct count *c)
+static void run_plain(struct count *c, bool (*one)(uint64_t))
 {
 	for (uint64_t i = 0; !count_one(c, one(i)); i++)
 		;
@@ -136,10 +231,30 @@ static void run_uring(struct count *c)
 	}
 }
 
+static void open_file(void)
+{
+	struct stat st;
+
+	job.fd = open(job.path, O_RDWR);
+	if (job.fd < 0 || fstat(job.fd, &st))
+		err(1, "%s", job.path);
+	if (job.qd < 1 || job.qd > QD_MAX || (uint64_t)st.st_size < job.bs)
+		errx(2, "BS or QD out of range");
+	job.blocks = job.bs ? (uint64_t)st.st_size / job.bs : 0;
+}
+
+static void open_dir(void)
+{
+	job.fd = open(job.path, O_RDONLY | O_DIRECTORY);
+	job.dir = opendir(job.path);
+	if (job.fd < 0 || !job.dir)
+		err(1, "%s", job.path);
+}
+
 int main(int argc, char **argv)
 {
-	struct count c = {.begun = now_ns()};
-	struct stat st;
+	struct count c = {0};
+	size_t o = 0;
 
 	if (argc != 6)
 		errx(2, "usage: native PATH OP BS QD MS");
@@ -148,21 +263,22 @@ int main(int argc, char **argv)
 	job.bs = (uint32_t)atoi(argv[3]);
 	job.qd = (uint32_t)atoi(argv[4]);
 	job.ns = strtoull(argv[5], NULL, 10) * 1000000;
-	job.write = strstr(job.op, "write");
-	job.fd = open(job.path, O_RDWR);
-	if (job.fd < 0 || fstat(job.fd, &st))
-		err(1, "%s", job.path);
-	if (!job.bs || job.qd < 1 || job.qd > QD_MAX || (uint64_t)st.st_size < job.bs)
-		errx(2, "BS or QD out of range");
-	job.blocks = (uint64_t)st.st_size / job.bs;
-	job.buf = mmap(NULL, (size_t)job.qd * job.bs, PROT_READ | PROT_WRITE,
+	while (o < OPERATIONS && strcmp(job.op, operations[o].op))
+		o++;
+	if (o == OPERATIONS)
+		errx(2, "%s: unknown", job.op);
+	job.write = operations[o].one == do_write;
+	job.once = operations[o].one == do_create || operations[o].one == do_unlink;
+	operations[o].dir ? open_dir() : open_file();
+	job.buf = mmap(NULL, (size_t)job.qd * job.bs + 1, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (job.buf == MAP_FAILED)
 		err(1, "memory");
-	if (job.qd > 1 && (strstr(job.op, "read") || job.write))
+	c.begun = now_ns();
+	if (job.qd > 1 && operations[o].data)
 		run_uring(&c);
 	else
-		run_plain(&c);
+		run_plain(&c, operations[o].one);
 	printf("RESULT dev=host op=%s bs=%u qd=%u n=%llu iops=%.0f kicks=0 all=%llu err=%llu\n",
 	       job.op, job.bs, job.qd, (unsigned long long)c.done,
 	       (double)c.done * 1e9 / (double)(now_ns() - c.begun), (unsigned long long)c.done,
