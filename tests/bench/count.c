@@ -203,21 +203,16 @@ static void round_of(void (*prepare)(unsigned, unsigned), void (*keep)(unsigned)
 		keep(i);
 }
 
-/* Both are about the thread that calls them. */
-static void clear_counts(void *arg)
-{
-	(void)arg;
-	CALLGRIND_ZERO_STATS;
-}
-
+/* About the thread that calls it; its counts then begin anew. */
 static void dump_counts(void *at)
 {
 	CALLGRIND_DUMP_STATS_AT(at);
 }
 
+/* Not by ZERO_STATS, which leaves the sum as it was. */
 static void clear(void)
 {
-	loop_call(fg->dev->io, clear_counts, NULL);
+	loop_call(fg->dev->io, dump_counts, "before");
 }
 
 static void dump(const char *name, unsigned n)

@@ -28,7 +28,7 @@ WHERRY_SECCOMP=off WHERRY_ENGINE=${WHERRY_ENGINE:-epoll} valgrind --tool=callgri
 	exit 1
 }
 printf 'count: per request on the share'"'"'s thread\n  %-20s %12s %12s\n' "" instructions "system calls"
-for f in "$work"/out.*; do
+for f in $(printf "%s\n" "$work"/out.* | sort -V); do
 	read -r name n < <(sed -n 's/^desc: Trigger: .*count \([^ ]*\) \([0-9]*\)$/\1 \2/p' "$f")
 	[ "${n:-}" ] || continue
 	awk -v name="$name" -v n="$n" '
