@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # initramfs.sh - how an initramfs is made of busybox and Debian's kernel modules; sourced.
 #
-# Two use it: the guest's (guest/initrd.sh) and the lab machine's (tests/lab/prep.sh).
-# Needs busybox-static, cpio, kmod and what guest/kernel.sh unpacks. $kernel is that directory.
+# Three use it: the guest's (guest/initrd.sh), the lab machine's (tests/lab/prep.sh), and the suite's own test
+# (tests/check-fssuite.sh). Needs busybox-static, cpio, kmod and what guest/kernel.sh unpacks. $kernel is that directory,
+# $top this tree.
 
 # initramfs_base DIR: busybox with a link per applet, and the mount points
 initramfs_base() {
@@ -32,6 +33,11 @@ initramfs_modules() {
 	done
 	cp "$kernel/modules"/modules.{builtin,builtin.modinfo,order} "$dir/lib/modules/$version/"
 	depmod -b "$dir" "$version"
+}
+
+# guest_fssuite OUT: the file system suite, statically: guests have no libraries
+guest_fssuite() {
+	cc -std=gnu17 -O2 -Wall -Wextra -static -pthread -o "$1" "$top"/guest/fssuite/*.c
 }
 
 # initramfs_pack DIR OUT

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # initrd.sh [-m]   build/guest/initrd.gz, the initramfs that the test guests and the first config boot
 #
-# guest/init, busybox, the modules for wherry's devices, guest/test/*.sh and the file system checker.
+# guest/init, busybox, the modules for wherry's devices, guest/test/*.sh and the file system suite.
 #   -m  also build/guest/initrd-mmio.gz: the same with mmio_windows.ko, for guests that have neither
 #       ACPI nor PCI (fetches the kernel's headers)
 # Nothing is done when nothing has changed.
@@ -29,7 +29,7 @@ build() {
 	install -m 755 "$top/guest/init" "$root/init"
 	mkdir "$root/test"
 	install -m 644 "$top"/guest/test/*.sh "$root/test/"
-	cc -std=gnu17 -O2 -Wall -Wextra -static -o "$root/bin/fscheck" "$top/guest/fscheck.c"
+	guest_fssuite "$root/bin/fssuite"
 	initramfs_pack "$root" "$out/initrd.gz"
 }
 
