@@ -268,8 +268,8 @@ static bool doorbell_without_queue_0(void)
 	fg_kick(q);
 	wait_until(used_idx(q) == 1);
 	publish_nonsense(q);
-	/* What KVM does for a write to QueueNotify: all queues have one doorbell, which is the first one's. */
-	need(!eventfd_write(fg->dev->vq[0].kick_fd, 1));
+	/* What KVM does for a write of 1 to QueueNotify. */
+	need(!eventfd_write(fg->dev->vq[1].kick_fd, 1));
 	wait_until(used_idx(q) == 2);
 	fg_destroy(fg);
 	return true;
