@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * share_io.c - open files: their contents, and the entries of open directories.
+ * share_io.c - open files: their contents, copies of them, and the entries of open directories.
  *
  * Data goes between the file and the caller's buffers by the loop, at offsets that the guest names;
  * nothing here uses a file's position but the listing of a directory, whose cookies are the host's
@@ -114,7 +114,12 @@ int share_open_inode(struct share_inode *inode, int flags, struct share_file **o
 	return share_file_open(inode, flags, out);
 }
 
-/* ---- contents ---- */
+/*
+ * ---- contents ----
+ *
+ * A write, a truncation, an allocation or a copy beyond RLIMIT_FSIZE raises SIGXFSZ, which would end the process: every
+ * thread of a loop has it blocked, and the guest gets EFBIG (hard case D61).
+ */
 
 int share_readv(struct share_file *file, struct iothread *io, struct io_op *op, struct iovec *iov,
 		unsigned n, uint64_t off)
@@ -159,6 +164,52 @@ int64_t share_lseek(struct share_file *file, uint64_t off, int whence)
 		return -EINVAL;
 	found = lseek(file->io.fd, (off_t)off, whence);
 	return found < 0 ? -errno : found;
+}
+
+/* The mapping holds the file: its descriptor is not needed any more. */
+int share_map(struct share_inode *inode, void *addr, size_t len, uint64_t off, bool writable)
+{
+	const int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+	auto_fd fd = -1;
+	int err;
+
+	if (inode->type != S_IFREG || off > INT64_MAX - len)
+		return -EINVAL;
+	if (writable && inode->share->readonly)
+		return -EROFS;
+	err = share_path_reopen(inode, writable ? O_RDWR : O_RDONLY, &fd);
+	if (err)
+		return err;
+	return mmap(addr, len, prot, MAP_SHARED | MAP_FIXED, fd, (off_t)off) == MAP_FAILED ? -errno
+											   : 0;
+}
+
+/* ---- copies inside the host ---- */
+
+/* What is done at once: no more than a write may bring. */
+#define COPY_INLINE KIB(256)
+/* The result is an int; the guest asks for the rest. */
+#define COPY_MOST GIB(1)
+
+static int copy_run(struct io_op *op)
+{
+	const struct share_copy *c = container_of(op, struct share_copy, op);
+	off_t from = (off_t)c->from_off, to = (off_t)c->to_off;
+	ssize_t n = copy_file_range(c->from->io.fd, &from, c->to->io.fd, &to, c->len, 0);
+
+	return n < 0 ? -errno : (int)n;
+}
+
+int share_copy(struct share_copy *c, struct iothread *io)
+{
+	if (c->to->inode->share->readonly)
+		return -EROFS;
+	c->len = MIN(c->len, COPY_MOST);
+	if (c->from_off > INT64_MAX - c->len)
+		return -EINVAL;
+	if (c->to_off > INT64_MAX - c->len)
+		return -EFBIG;
+	return c->len <= COPY_INLINE ? copy_run(&c->op) : loop_offload(io, &c->op, copy_run);
 }
 
 /* ---- listing ---- */
@@ -326,34 +377,4 @@ int share_readdir(struct share_file *file, uint64_t off, share_dirent_fn fn, voi
 		dir_step(file);
 	}
 	return put ? 0 : got;
-}
-
-int share_syncfs(struct share_inode *inode, struct iothread *io, struct io_op *op, bool all)
-{
-	(void)inode, (void)io, (void)op, (void)all;
-	return -EOPNOTSUPP;
-}
-
-int share_copy(struct share_copy *copy, struct iothread *io)
-{
-	(void)copy, (void)io;
-	return -EOPNOTSUPP;
-}
-
-/* The mapping holds the file: its descriptor is not needed any more. */
-int share_map(struct share_inode *inode, void *addr, size_t len, uint64_t off, bool writable)
-{
-	const int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-	auto_fd fd = -1;
-	int err;
-
-	if (inode->type != S_IFREG || off > INT64_MAX - len)
-		return -EINVAL;
-	if (writable && inode->share->readonly)
-		return -EROFS;
-	err = share_path_reopen(inode, writable ? O_RDWR : O_RDONLY, &fd);
-	if (err)
-		return err;
-	return mmap(addr, len, prot, MAP_SHARED | MAP_FIXED, fd, (off_t)off) == MAP_FAILED ? -errno
-											   : 0;
 }

@@ -94,8 +94,11 @@ static int owner_create(struct share_inode *inode, uint64_t id, const struct sha
 	struct share *s = inode->share;
 	struct share_lock_owner *o;
 	auto_fd fd = -1;
-	int err = share_reserve(s, 1);
+	int err = share_inode_fd(inode);
 
+	if (err < 0)
+		return err;
+	err = share_reserve(s, 1);
 	if (!err)
 		err = lock_open(inode, lock, &fd);
 	if (err)

@@ -6,7 +6,7 @@
  * used from two iothreads, as a session with two queues does, one call at a time. Nothing is concluded from time: a lock that
  * must not be had is known by its holder, one that must is waited for.
  */
-#include "share_place.h"
+#include "share_bed.h"
 #include "../vmm/sandbox.h"
 #include <semaphore.h>
 #include <sys/file.h>

@@ -2,10 +2,10 @@
 /*
  * t_share_xattr.c - extended attributes and access control lists of a share.
  *
- * On each place that share_place.h names, as root (passthrough) and as anyone else (squash). Names of
+ * On each place that share_bed.h names, as root (passthrough) and as anyone else (squash). Names of
  * the user space are what anyone may set; those of trusted and security are tried by root.
  */
-#include "share_place.h"
+#include "share_bed.h"
 #include "../vmm/sandbox.h"
 #include <linux/capability.h>
 #include <linux/limits.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * share_place.h - a directory to share, and a thread to use it from: for the tests of the share layer's parts.
+ * share_bed.h - a directory to share, and a thread to use it from: for the tests of the share layer's parts.
  *
  * The same tests run in several places, as file systems differ: $TMPDIR (or /tmp), and /dev/shm, which is a tmpfs. What
  * is done to a share from ride() runs on an iothread under its filter, so that a call that the list lacks ends the test.
  */
-#ifndef TESTS_SHARE_PLACE_H
-#define TESTS_SHARE_PLACE_H
+#ifndef TESTS_SHARE_BED_H
+#define TESTS_SHARE_BED_H
 
 #include "host_dir.h"
 #include "tap.h"
