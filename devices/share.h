@@ -342,6 +342,7 @@ struct share_wait {
 int share_getlk(struct share_inode *, uint64_t owner, struct share_lock *) must_check;
 /*
  * -EAGAIN: another has it. With wait: -EINPROGRESS instead, and wait->done() is called; the iothread is the calling one.
+ * -EDEADLK: it would wait for one who waits for it.
  * -EBADF: a write lock of what may not be written.
  */
 int share_setlk(struct share_inode *, uint64_t owner, const struct share_lock *, struct iothread *,

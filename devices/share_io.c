@@ -301,8 +301,10 @@ static int dir_seek(struct share_file *file, uint64_t off)
 
 /*
  * The number and type that a lookup of the entry would show. getdents gives the number of what a
- * mount covers, and for the parent of a mount's root that root itself: so directories are asked.
- * The parent is only asked, never opened; above the share's root there is nothing.
+ * mount covers, and for the parent of a mount's root that root itself: so directories are asked,
+ * one by one, as nothing cheaper is always right (a mount point can be renamed from another mount
+ * namespace, of which no mount event tells). The parent is only asked, never opened; above the
+ * share's root there is nothing.
  */
 static int dirent_identify(struct share_file *file, const struct dirent64 *d,
 			   struct share_dirent *entry)

@@ -5,8 +5,7 @@
  * Linux keeps both by open file description, so each owner has a descriptor of its own for each
  * object and kind: its locks never meet each other, and those of two owners do, as they do with
  * everybody's on the host (hard case D50). It is opened when first needed and kept until the owner
- * unlocks everything or closes the file; a part unlocked is not counted. Deadlocks among owners
- * are not found, as the host does not look for them among such locks: no EDEADLK.
+ * unlocks everything or closes the file; a part unlocked is not counted.
  *
  * Nothing blocks: who has to wait is in a list and tries again, when one of our own owners lets go
  * and else by a timer, for of locks elsewhere on the host there is nothing to hear. Threads: see
@@ -20,6 +19,9 @@
 /* Between two tries: soon for what is held for a moment only, and the longer the less often. */
 #define WAIT_FIRST_NS 5000000u
 #define WAIT_MOST_NS  100000000u
+
+/* How far a circle of waiters is looked for. */
+#define DEADLOCK_HOPS 10
 
 const char *const share_locks_names[] = {
 	[SHARE_LOCKS_GUEST] = "guest",
@@ -298,6 +300,68 @@ void share_lock_cancel(struct share_wait *w)
 	pthread_mutex_unlock(&s->locks.mutex);
 }
 
+/* ---- who is in the way ---- */
+
+/*
+ * Which of our own owners holds a lock: the one for whom the place is free. Several that share a
+ * read lock hide each other, and then it is nobody's.
+ */
+static const struct share_lock_owner *holder_find(const struct share_inode *inode,
+						  const struct flock *held)
+{
+	const void *key;
+	size_t iter = 0;
+	void *value;
+
+	while (map_next(&inode->share->locks.owners, &iter, &key, &value)) {
+		const struct share_lock_owner *o = value;
+		struct flock ask = *held;
+
+		if (o->inode != inode || o->key.flock)
+			continue;
+		ask.l_type = F_WRLCK;
+		ask.l_pid = 0;
+		if (fcntl(o->fd, F_OFD_GETLK, &ask) == 0 && ask.l_type == F_UNLCK)
+			return o;
+	}
+	return NULL;
+}
+
+static const struct share_wait *wait_of(const struct share *s, uint64_t owner)
+{
+	const struct share_wait *w = s->locks.waits;
+
+	while (w && (w->lock.flock || w->owner->key.owner != owner))
+		w = w->next;
+	return w;
+}
+
+/*
+ * Whether o would wait for somebody who waits for him, over a few others perhaps. The host does not
+ * look for that among such locks, and programs count on EDEADLK.
+ */
+static bool would_deadlock(const struct share_lock_owner *o, const struct share_lock *lock)
+{
+	const uint64_t me = o->key.owner;
+	const struct share_wait *w;
+
+	for (unsigned i = 0; i < DEADLOCK_HOPS; i++) {
+		struct flock fl = host_lock(lock);
+
+		if (fcntl(o->fd, F_OFD_GETLK, &fl) < 0 || fl.l_type == F_UNLCK)
+			return false;
+		o = holder_find(o->inode, &fl);
+		if (!o || o->key.owner == me)
+			return o;
+		w = wait_of(o->inode->share, o->key.owner);
+		if (!w)
+			return false;
+		o = w->owner;
+		lock = &w->lock;
+	}
+	return false;
+}
+
 /* ---- locking ---- */
 
 static int lock_check(const struct share_inode *inode, const struct share_lock *lock)
@@ -325,7 +389,9 @@ static int setlk(struct share_inode *inode, uint64_t owner, const struct share_l
 			return err;
 	}
 	err = lock_try(o, lock);
-	if (err == -EAGAIN && wait) {
+	if (err == -EAGAIN && wait && !lock->flock && would_deadlock(o, lock)) {
+		err = -EDEADLK;
+	} else if (err == -EAGAIN && wait) {
 		wait_begin(wait, o, lock, io);
 		err = -EINPROGRESS;
 	}
@@ -350,31 +416,6 @@ int share_setlk(struct share_inode *inode, uint64_t owner, const struct share_lo
 	return err;
 }
 
-/*
- * Which of our own owners is in the way: the one for whom the place is free. Several that share a
- * read lock hide each other, and then it is nobody's.
- */
-static uint32_t holder_pid(const struct share_inode *inode, const struct flock *held)
-{
-	const struct share *s = inode->share;
-	const void *key;
-	size_t iter = 0;
-	void *value;
-
-	while (map_next(&s->locks.owners, &iter, &key, &value)) {
-		const struct share_lock_owner *o = value;
-		struct flock ask = *held;
-
-		if (o->inode != inode || o->key.flock)
-			continue;
-		ask.l_type = F_WRLCK;
-		ask.l_pid = 0;
-		if (fcntl(o->fd, F_OFD_GETLK, &ask) == 0 && ask.l_type == F_UNLCK)
-			return o->pid;
-	}
-	return 0;
-}
-
 static int getlk(struct share_inode *inode, uint64_t owner, struct share_lock *lock)
 {
 	const struct share_lock_owner *o = owner_find(inode, owner, false);
@@ -395,7 +436,8 @@ static int getlk(struct share_inode *inode, uint64_t owner, struct share_lock *l
 		return 0;
 	lock->start = (uint64_t)fl.l_start;
 	lock->end = fl.l_len ? (uint64_t)(fl.l_start + fl.l_len - 1) : INT64_MAX;
-	lock->pid = holder_pid(inode, &fl);
+	o = holder_find(inode, &fl);
+	lock->pid = o ? o->pid : 0;
 	return 0;
 }
 

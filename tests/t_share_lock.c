@@ -452,6 +452,26 @@ static void test_cancel(struct fixture *x)
 	is(host_do(HOST_POSIX, F_UNLCK, 0, 1), 0, "it lets go again");
 }
 
+static void test_deadlock(struct fixture *x)
+{
+	struct waiter w, v, u;
+
+	is(set(x, 1, range(F_WRLCK, 1, 1)), 0, "one holds the first");
+	is(set(x, 2, range(F_WRLCK, 2, 2)), 0, "one the second");
+	is(set(x, 3, range(F_WRLCK, 3, 3)), 0, "one the third");
+	is(wait_on(x, x->a, 1, range(F_WRLCK, 2, 2), &w), -EINPROGRESS,
+	   "the first waits for the second");
+	is(wait_on(x, x->b, 2, range(F_RDLCK, 3, 3), &v), -EINPROGRESS, "who waits for the third");
+	is(wait_on(x, x->a, 3, range(F_WRLCK, 1, 1), &u), -EDEADLK, "who would wait for ever");
+	is(wait_on(x, x->a, 3, range(F_WRLCK, 2, 2), &u), -EDEADLK, "whomever of them for");
+	unlock(x, x->a, 3, false);
+	is(waited(&v), 0, "when he lets go one has it");
+	unlock(x, x->a, 2, false);
+	is(waited(&w), 0, "and then the other");
+	unlock(x, x->a, 1, false);
+	is(x->s->nfiles, 0, "and no descriptor is left");
+}
+
 static void test_session_end(struct fixture *x)
 {
 	struct waiter w, v;
@@ -588,9 +608,9 @@ typedef void (*lock_test)(struct fixture *);
 
 static void run(enum loop_engine engine)
 {
-	static const lock_test tests[] = {test_ranges,      test_nonsense,   test_flock,
-					  test_wait_host,   test_wait_guest, test_cancel,
-					  test_session_end, test_crowd,      test_objects};
+	static const lock_test tests[] = {
+		test_ranges, test_nonsense, test_flock,       test_wait_host, test_wait_guest,
+		test_cancel, test_deadlock, test_session_end, test_crowd,     test_objects};
 	struct fixture x = {.fds = open_fds()};
 
 	x.s = place_open(&place, on_host);
