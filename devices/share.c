@@ -69,7 +69,7 @@ int share_open(struct share **out, const char *name, const struct share_config *
 	map_init(&s->mounts, sizeof(uint32_t));
 	map_init(&s->places, 2 * sizeof(uint64_t));
 	share_lock_init(s);
-	err = share_owner_init(s, name, cfg->owner);
+	err = share_owner_init(s, name, cfg);
 	if (err)
 		goto fail;
 	err = share_budget_init(s, name, cfg->fd_budget);
@@ -79,6 +79,8 @@ int share_open(struct share **out, const char *name, const struct share_config *
 	if (err)
 		goto fail;
 	err = root_init(s, name, cfg->path);
+	if (!err && cfg->owner == SHARE_OWNER_MAPPED)
+		err = share_mapped_init(s, name);
 	if (err)
 		goto fail;
 	*out = s;
@@ -100,6 +102,7 @@ void share_close(struct share *s)
 	share_lock_fini(s);
 	share_file_close_all(s);
 	share_inode_free_all(s);
+	share_owner_fini(s);
 	close_fd(&s->proc);
 	free(s);
 }

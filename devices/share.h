@@ -238,7 +238,11 @@ int share_setxattr(struct share_inode *, const char *name, const void *value, si
 		   int flags, bool kill_sgid) must_check;
 int share_removexattr(struct share_inode *, const char *name) must_check;
 
-/* ---- names: each creating call gives the new object with a reference and its attributes ---- */
+/*
+ * ---- names: each creating call gives the new object with a reference and its attributes ----
+ *
+ * -EOVERFLOW: by the maps the caller has no id on the host.
+ */
 
 int share_mknod(struct share_inode *dir, const struct name *, mode_t, dev_t, const struct cred *,
 		struct share_inode **, struct statx *) must_check;

@@ -102,7 +102,8 @@ static void inode_free(struct share_inode *inode)
 	free(inode);
 }
 
-static int inode_new(struct share *s, int fd, const struct statx *st, struct share_inode **out)
+static int inode_new(struct share *s, int fd, const struct statx *st, mode_t type,
+		     struct share_inode **out)
 {
 	struct share_inode *inode = calloc(1, sizeof(*inode));
 	bool by_name = false;
@@ -112,7 +113,7 @@ static int inode_new(struct share *s, int fd, const struct statx *st, struct sha
 		return -ENOMEM;
 	inode->share = s;
 	inode->key = share_inode_key(st);
-	inode->type = st->stx_mode & S_IFMT;
+	inode->type = type;
 	inode->refs = 1;
 	inode->fd = -1;
 	share_ring_init(&inode->used);
@@ -128,10 +129,12 @@ static int inode_new(struct share *s, int fd, const struct statx *st, struct sha
 	return 0;
 }
 
-static int inode_insert(struct share *s, int *fd, const struct statx *st, struct share_inode **out)
+/* type: as the guest is shown it. */
+static int inode_insert(struct share *s, int *fd, const struct statx *st, mode_t type,
+			struct share_inode **out)
 {
 	struct share_inode *inode;
-	int err = inode_new(s, *fd, st, &inode);
+	int err = inode_new(s, *fd, st, type, &inode);
 
 	if (err)
 		return err;
@@ -149,10 +152,14 @@ static int inode_insert(struct share *s, int *fd, const struct statx *st, struct
 	return 0;
 }
 
+/*
+ * The type stays what the guest knows, whoever changes the attribute that says so: its kernel would
+ * give the object up (D65).
+ */
 static void show(const struct share_inode *inode, struct statx *st)
 {
 	st->stx_ino = inode->ino;
-	share_owner_show(inode->share, st);
+	st->stx_mode = (uint16_t)(inode->type | (st->stx_mode & 07777));
 }
 
 int share_inode_same(struct share_inode *inode, int fd, const struct statx *st)
@@ -203,14 +210,18 @@ static int inode_find(struct share *s, int *fd, const struct statx *st, struct s
 int share_inode_adopt(struct share *s, int *fd, struct share_inode **out, struct statx *st)
 {
 	struct share_inode *inode;
-	struct statx host;
+	struct statx host, shown;
 	int err = share_inode_statx(*fd, "", &host);
 
 	if (err)
 		return err;
+	shown = host;
+	err = share_owner_show(s, *fd, &shown);
+	if (err)
+		return err;
 	err = inode_find(s, fd, &host, &inode);
 	if (!err && !inode) {
-		err = inode_insert(s, fd, &host, &inode);
+		err = inode_insert(s, fd, &host, shown.stx_mode & S_IFMT, &inode);
 	} else if (!err) {
 		share_get(inode);
 		share_inode_use(inode);
@@ -218,8 +229,8 @@ int share_inode_adopt(struct share *s, int *fd, struct share_inode **out, struct
 	}
 	if (err)
 		return err;
-	show(inode, &host);
-	*st = host;
+	show(inode, &shown);
+	*st = shown;
 	*out = inode;
 	return 0;
 }
@@ -291,6 +302,19 @@ uint64_t share_ino(const struct share_inode *inode)
 	return inode->ino;
 }
 
+/* The name was asked, not the object: only a mapped one must be asked itself. */
+static int show_known(struct share_inode *inode, struct statx *st)
+{
+	int fd = inode->share->mapped ? share_inode_fd(inode) : -1, err;
+
+	if (inode->share->mapped && fd < 0)
+		return fd;
+	err = share_owner_show(inode->share, fd, st);
+	if (!err)
+		show(inode, st);
+	return err;
+}
+
 /*
  * What the guest knows already is recognised by asking the name alone: a descriptor of the table pins the object, so
  * nothing else can have its key (D13), and nothing is opened that would have to be closed again. Guests that
@@ -313,7 +337,9 @@ static int lookup_known(struct share_inode *dir, const struct name *name, struct
 	if (!inode || inode->fd < 0)
 		return 0;
 	share_inode_use(inode);
-	show(inode, st);
+	err = show_known(inode, st);
+	if (err)
+		return err;
 	*out = share_get(inode);
 	return 1;
 }
@@ -378,6 +404,8 @@ int share_getattr(struct share_inode *inode, struct share_file *file, struct sta
 	struct statx host;
 	int err = fd < 0 ? fd : share_inode_statx(fd, "", &host);
 
+	if (!err)
+		err = share_owner_show(inode->share, fd, &host);
 	if (err)
 		return err;
 	show(inode, &host);
@@ -403,23 +431,8 @@ static int set_size(struct share_inode *inode, struct share_file *file, uint64_t
 }
 
 /*
- * Through procfs, as fchmod refuses O_PATH; the link leads to the object itself, also if that is a
- * symbolic link.
- */
-static int set_mode(struct share_inode *inode, mode_t mode)
-{
-	int fd = share_inode_fd(inode);
-
-	if (fd < 0)
-		return fd;
-	if (fchmodat(inode->share->proc, share_path_fd_name(fd).s, mode & 07777, 0) < 0)
-		return -errno;
-	return 0;
-}
-
-/*
- * Through procfs as well: futimens refuses O_PATH, and AT_EMPTY_PATH is younger here than all else
- * we need.
+ * Through procfs: futimens refuses O_PATH, and AT_EMPTY_PATH is younger here than all else we
+ * need.
  */
 static int set_times(struct share_inode *inode, const struct share_attr *attr)
 {
@@ -450,8 +463,10 @@ static int set_each(struct share_inode *inode, struct share_file *file,
 		err = share_owner_change(inode, attr);
 	if (!err && attr->mask & SHARE_SIZE)
 		err = set_size(inode, file, attr->size);
+	if (!err && attr->mask & SHARE_KILL_PRIV)
+		err = share_owner_kill_priv(inode);
 	if (!err && attr->mask & SHARE_MODE)
-		err = set_mode(inode, attr->mode);
+		err = share_owner_chmod(inode, attr->mode);
 	if (!err && attr->mask & (SHARE_ATIME | SHARE_MTIME))
 		err = set_times(inode, attr);
 	return err;
@@ -482,6 +497,8 @@ ssize_t share_readlink(struct share_inode *inode, char *buf, size_t n)
 	if (fd < 0)
 		return fd;
 	len = readlinkat(fd, "", buf, n);
+	if (len < 0 && errno == ENOENT && inode->share->mapped)
+		return share_mapped_readlink(inode, buf, n);
 	return len < 0 ? -errno : len;
 }
 

@@ -49,6 +49,22 @@ static inline void share_ring_add(struct share_ring *after, struct share_ring *r
 	after->next = r;
 }
 
+/* Ids of the guest and of the host. */
+struct id_range {
+	uint32_t guest, host, count;
+};
+struct id_map {
+	struct id_range *by_guest, *by_host; /* sorted; one allocation, at by_guest */
+	unsigned n;                          /* 0: every id is itself */
+};
+
+/* What is to be made: a target is a symbolic link's, else the mode says. */
+struct share_node {
+	mode_t mode;
+	dev_t rdev;
+	const char *target;
+};
+
 /* A guest may know millions of these: nothing is in here that could be elsewhere. */
 struct share_inode {
 	struct share *share; /* borrowed */
@@ -62,8 +78,8 @@ struct share_inode {
 	} back;                             /* how it is found again */
 	unsigned refs;
 	unsigned opens : 31, by_name : 1; /* share_files of it; which of back */
-	mode_t type;                      /* S_IFMT bits; an inode never changes them */
-	int fd; /* O_PATH: see share_inode_fd(); -1: given up; SHARE_GONE */
+	mode_t type; /* S_IFMT bits as the guest is shown them; an inode never changes them */
+	int fd;      /* O_PATH: see share_inode_fd(); -1: given up; SHARE_GONE */
 };
 /* The fd of an object that has gone for good: its key is another's by now, and it is in share.gone. */
 #define SHARE_GONE (-2)
@@ -78,11 +94,13 @@ struct share_file {
 struct share {
 	char name[32];
 	struct share_config cfg; /* without the strings, which are the configuration's */
-	bool readonly, squash;
+	bool readonly, squash, mapped;
 	bool openat2;   /* the host has it and lets us */
 	bool own_umask; /* the thread has an umask to itself */
+	bool fscreate;  /* the host's SELinux labels what is made */
 	uid_t uid;      /* what we are, and return to after acting for a caller */
 	gid_t gid;
+	struct id_map uids, gids;
 	int proc; /* O_PATH on /proc/self/fd, kept as /proc may be gone later */
 	uint32_t budget;
 	struct log_once said_out; /* of descriptors */
@@ -224,6 +242,8 @@ int share_path_root(struct share *, const char *name, const char *path, int *fd)
 int share_path_step(struct share *, int dirfd, const char *name, int *fd) must_check;
 /* One component under dir, whatever it is: *fd is O_PATH. */
 int share_path_open(struct share_inode *dir, const struct name *, int *fd) must_check;
+/* A new regular file without a name, in dir's file system. -EOPNOTSUPP if that has no such. */
+int share_path_tmpfile(struct share_inode *dir, int flags, mode_t, int *fd) must_check;
 /* A new regular file under dir: *fd is for I/O. -EEXIST if there is anything of that name. */
 int share_path_create(struct share_inode *dir, const struct name *, int flags, mode_t, int *fd)
 	must_check;
@@ -231,6 +251,10 @@ int share_path_create(struct share_inode *dir, const struct name *, int flags, m
 int share_path_pin(struct share *, int io_fd, int *fd) must_check;
 /* A directory for I/O, from its O_PATH descriptor. */
 int share_path_dir(struct share *, int fd, int *dir) must_check;
+/* Opens again, with other flags, what is open for I/O. */
+int share_path_again(struct share *, int io_fd, int flags, int *fd) must_check;
+/* The regular file of the host that stands for a symbolic link of a mapped share, to read it. */
+int share_path_reopen_link(struct share_inode *, int *fd) must_check;
 /* Opens the object again, for I/O: regular files and directories only. */
 int share_path_reopen(struct share_inode *, int flags, int *fd) must_check;
 
@@ -252,25 +276,79 @@ void share_lock_fini(struct share *);
 
 /* ---- share_owner.c ---- */
 
-/* Decides the mode, learns who we are. Logs. */
-int share_owner_init(struct share *, const char *name, int owner) must_check;
-/* What a caller is shown as owner. */
-void share_owner_show(const struct share *, struct statx *);
-/* chown by the rules of the mode. */
+/* Decides the mode, learns who we are; refuses what cannot go together. Logs. */
+int share_owner_init(struct share *, const char *name, const struct share_config *) must_check;
+void share_owner_fini(struct share *);
+/*
+ * What the host says of an object becomes what the guest is shown: owner and, if mapped, type, mode
+ * and device number. fd: the object's, of any kind; counts for mapped only.
+ */
+int share_owner_show(const struct share *, int fd, struct statx *) must_check;
+/* chown, chmod by the rules of the mode. */
 int share_owner_change(struct share_inode *, const struct share_attr *) must_check;
+int share_owner_chmod(struct share_inode *, mode_t) must_check;
+/* As share_kill_priv(), of an object. */
+int share_owner_kill_priv(struct share_inode *) must_check;
+/* A mode without the bits that a write or a change of owner takes away. */
+mode_t share_owner_drop_setid(mode_t);
 
+/* ---- share_create.c ---- */
+
+/* Removes what was made under the name, as it did not become what was asked for. Errors are nothing to report. */
+void share_take_back(struct share_inode *dir, const struct name *, mode_t type);
+
+/* ---- share_caller.c ---- */
+
+/* Whether objects can be made with the labels that are asked for, and by whom. Logs. */
+int share_caller_init(struct share *, const char *name) must_check;
 /*
  * From share_owner_enter() to the end of the scope the thread acts as the caller. override: the
  * caller's right to the directory was checked by the guest, which knows all its groups; without it
- * the host checks again.
+ * the host checks again. -EOVERFLOW: the caller has no id on the host.
  */
 struct owner_scope {
 	const struct share *share; /* NULL: nothing to undo */
+	bool ids, group, umask;
+	int label; /* open for writing, while the host's security module has it */
 	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
 };
 int share_owner_enter(struct owner_scope *, const struct share *, const struct cred *,
 		      bool override) must_check;
 void share_owner_leave(struct owner_scope *);
 #define auto_owner __attribute__((cleanup(share_owner_leave))) struct owner_scope
+/* The mode to create with within the scope: without what the umask takes, unless the host does that. */
+mode_t share_caller_mode(const struct share *, const struct cred *, mode_t);
+/* Gives the new object its label, where the host did not while making it. fd: the object's, of any kind. */
+int share_caller_label(const struct share *, int fd, const struct cred *) must_check;
+
+/* ---- share_idmap.c ---- */
+
+/* NULL or "": none. -EINVAL with a sentence, -ENOMEM. */
+int share_idmap_init(struct id_map *, const char *text, char err[OPT_ERR_MAX]) must_check;
+void share_idmap_fini(struct id_map *);
+/* False: there is none. */
+bool share_idmap_host(const struct id_map *, uint32_t guest, uint32_t *host) must_check;
+uint32_t share_idmap_guest(const struct id_map *, uint32_t host);
+
+/* ---- share_mapped.c: where share->mapped ---- */
+
+/* Once the root is there: its file system must have attributes. Logs. */
+int share_mapped_init(struct share *, const char *name) must_check;
+int share_mapped_show(int fd, struct statx *) must_check;
+/* DT_* that the guest is to see for a regular file of the host. */
+unsigned char share_mapped_dtype(int dirfd, const char *name);
+int share_mapped_chown(struct share_inode *, uid_t, gid_t) must_check;
+/* mode: type and all. */
+int share_mapped_set_mode(int fd, mode_t mode) must_check;
+/* Whether the caller may open an object of these attributes: the host cannot tell. */
+bool share_mapped_allows(const struct statx *, int flags, const struct cred *);
+/* Makes an object under a name that is free, else -EEXIST. */
+int share_mapped_make(struct share_inode *dir, const struct name *, const struct share_node *,
+		      const struct cred *) must_check;
+/* And a regular file, open for I/O; name NULL: one without. */
+int share_mapped_create(struct share_inode *dir, const struct name *, int flags, mode_t,
+			const struct cred *, int *fd) must_check;
+/* Of a file that stands for a symbolic link. */
+ssize_t share_mapped_readlink(struct share_inode *, char *buf, size_t n) must_check;
 
 #endif

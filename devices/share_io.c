@@ -324,6 +324,8 @@ static int dirent_identify(struct share_file *file, const struct dirent64 *d,
 		key = share_inode_key(&st);
 		entry->type = (unsigned char)IFTODT(st.stx_mode);
 	}
+	if (dir->share->mapped && entry->type == DT_REG)
+		entry->type = share_mapped_dtype(file->io.fd, d->d_name);
 	return share_inode_number(dir->share, &key, &entry->ino);
 }
 

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * share_owner.c - whose files they are, and acting as someone else for the length of one call.
+ * share_owner.c - whose files they are.
  *
- * passthrough: the guest's ids are the host's. The calls that create run with the caller's file
- * system ids, so that owner, set-gid directories and quotas come out as on a local disk; all others
- * run as root, for the guest's kernel has checked them. squash: everything is done as the user we
- * are, who is shown to the guest as its root.
- *
- * Ids and capabilities of Linux belong to threads, but the C library changes those of all threads:
- * every id syscall here is made by number. Thread: any that called share_thread_init(). Calls:
- * log.h, sandbox.h. Spec: setfsuid(2), capabilities(7) "Effect of user ID changes on capabilities".
+ * passthrough: the guest's ids are the host's, or stand for others by a map. The calls that create
+ * run as the caller (share_caller.c); all others run as root, for the guest's kernel has checked
+ * them. squash: everything is done as the user we are, who is shown to the guest as its root.
+ * mapped: so it is, but who owns what, and what it is, the guest decides alone (share_mapped.c).
+ * Thread: any that called share_thread_init(). Calls: log.h, sandbox.h, share_idmap.c,
+ * share_mapped.c. Spec: chown(2), chmod(2), write(2) on set-id bits.
  */
 #include "share_int.h"
-#include <assert.h>
 #include <linux/fs.h>
 #include <sched.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <linux/xattr.h> /* after it: libc has the flags, the kernel the names */
 
 #define NO_ID ((uint32_t)-1)
 
@@ -78,6 +77,7 @@ static const struct syscall_rule share_rules[] = {
 	{.nr = SYS_fchmodat, .why = "chmod"},
 	{.nr = SYS_fchownat, .why = "chown"},
 	{.nr = SYS_utimensat, .why = "times"},
+	{.nr = SYS_lgetxattr, .why = "mapped: what an entry of a listing is"},
 	{.nr = SYS_getxattr, .why = "extended attributes, by the name of a descriptor"},
 	{.nr = SYS_setxattr, .why = "extended attributes, by the name of a descriptor"},
 	{.nr = SYS_listxattr, .why = "extended attributes, by the name of a descriptor"},
@@ -131,142 +131,96 @@ int share_thread_init(struct share *s)
 	return 0;
 }
 
-/* ---- acting as the caller ---- */
-
-#define CAP_BIT(cap) (1ull << (cap))
-
-/* By number: capget as the C library declares it lives in another library. */
-static int caps_get(struct __user_cap_data_struct caps[2])
-{
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-
-	return syscall(SYS_capget, &head, caps) < 0 ? -errno : 0;
-}
-
-static int caps_set(const struct __user_cap_data_struct caps[2])
-{
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-
-	return syscall(SYS_capset, &head, caps) < 0 ? -errno : 0;
-}
-
-/*
- * By number, and asked again with an id that no one has: the call has no error, it just leaves
- * things as they are.
- */
-static bool ids_set(uid_t uid, gid_t gid)
-{
-	syscall(SYS_setfsgid, gid);
-	syscall(SYS_setfsuid, uid);
-	return (gid_t)syscall(SYS_setfsgid, NO_ID) == gid &&
-	       (uid_t)syscall(SYS_setfsuid, NO_ID) == uid;
-}
-
-/*
- * Leaving user 0 costs a thread the capabilities that bypass file permissions, unless the process
- * was started with that rule switched off: so both ends are set by hand. Of them only the override
- * of permissions may stay. In particular CAP_FSETID must not: a user could make programs that are
- * set-gid to a directory's group.
- */
-static int caps_lower(const struct __user_cap_data_struct saved[2], bool override)
-{
-	const uint64_t file_caps = CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_DAC_OVERRIDE) |
-				   CAP_BIT(CAP_DAC_READ_SEARCH) | CAP_BIT(CAP_FOWNER) |
-				   CAP_BIT(CAP_FSETID) | CAP_BIT(CAP_LINUX_IMMUTABLE) |
-				   CAP_BIT(CAP_MKNOD) | CAP_BIT(CAP_MAC_OVERRIDE);
-	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = {saved[0], saved[1]};
-
-	caps[0].effective &= ~(uint32_t)file_caps;
-	caps[1].effective &= ~(uint32_t)(file_caps >> 32);
-	if (override)
-		caps[0].effective |= saved[0].permitted & (uint32_t)CAP_BIT(CAP_DAC_OVERRIDE);
-	return caps_set(caps);
-}
-
-int share_owner_enter(struct owner_scope *scope, const struct share *s, const struct cred *cred,
-		      bool override)
-{
-	int err;
-
-	scope->share = NULL;
-	if (s->squash || (cred->uid == s->uid && cred->gid == s->gid))
-		return 0;
-	err = caps_get(scope->caps);
-	if (err)
-		return err;
-	scope->share = s; /* from here on leaving the scope undoes it */
-	if (cred->uid == NO_ID || cred->gid == NO_ID || !ids_set(cred->uid, cred->gid))
-		return -EINVAL; /* an id this host's user namespace does not have */
-	return cred->uid == 0 ? 0 : caps_lower(scope->caps, override);
-}
-
-/*
- * Returning to what the thread's other ids are cannot be refused; going on as someone else would be
- * our bug.
- */
-void share_owner_leave(struct owner_scope *scope)
-{
-	const int saved = errno;
-	bool back;
-
-	if (!scope->share)
-		return;
-	back = ids_set(scope->share->uid, scope->share->gid);
-	back &= caps_set(scope->caps) == 0;
-	assert(back);
-	(void)back;
-	scope->share = NULL;
-	errno = saved;
-}
-
 /* ---- modes ---- */
 
-/*
- * Tried, not concluded from being root: in a container root may lack the capabilities, and in a
- * user namespace the ids.
- */
-static bool may_act_as_others(const struct share *s)
+static bool is_set(const char *text)
 {
-	static const struct cred other = {.uid = 1, .gid = 1};
-	auto_owner scope = {0};
-
-	return s->uid == 0 && share_owner_enter(&scope, s, &other, true) == 0 &&
-	       scope.caps[0].effective & CAP_BIT(CAP_CHOWN);
+	return text && *text;
 }
 
-bool share_owner_passes(void)
+/* What cannot go together is said before anything is shared. */
+static int owner_check(const struct share *s, const char *name, const struct share_config *cfg)
 {
-	const struct share s = {.uid = geteuid(), .gid = getegid()};
+	const char *owner = share_owner_names[cfg->owner];
+	const bool maps = is_set(cfg->uid_map) || is_set(cfg->gid_map);
+	const char *key = is_set(cfg->uid_map)   ? "uid_map"
+			  : is_set(cfg->gid_map) ? "gid_map"
+						 : "posix_acl";
 
-	return may_act_as_others(&s);
+	if (!maps && !cfg->posix_acl)
+		return 0;
+	if (s->squash || cfg->owner == SHARE_OWNER_MAPPED) {
+		log_err("%s: %s needs owner=passthrough and owner is %s%s: leave %s out, or run as "
+			"root with owner=passthrough",
+			name, key, owner, cfg->owner == SHARE_OWNER_AUTO ? ", here squash" : "",
+			key);
+		return -EINVAL;
+	}
+	if (!maps || !cfg->posix_acl)
+		return 0;
+	/* The ids in the lists are the file system's own: no one would translate them (D40). */
+	log_err("%s: posix_acl and %s cannot go together: leave one of them out", name, key);
+	return -EINVAL;
 }
 
-int share_owner_init(struct share *s, const char *name, int owner)
+static int maps_init(struct share *s, const char *name, const struct share_config *cfg)
 {
-	bool able;
+	char err[OPT_ERR_MAX];
+	int r = share_idmap_init(&s->uids, cfg->uid_map, err);
+
+	if (r) {
+		log_err("%s: uid_map %s", name, err);
+		return r;
+	}
+	r = share_idmap_init(&s->gids, cfg->gid_map, err);
+	if (r)
+		log_err("%s: gid_map %s", name, err);
+	return r;
+}
+
+int share_owner_init(struct share *s, const char *name, const struct share_config *cfg)
+{
+	const bool able = share_owner_passes();
+	int err;
 
 	s->uid = geteuid();
 	s->gid = getegid();
-	able = may_act_as_others(s);
-	if (owner == SHARE_OWNER_PASSTHROUGH && !able) {
+	if (cfg->owner == SHARE_OWNER_PASSTHROUGH && !able) {
 		log_err("%s: owner=passthrough needs root with CAP_SETUID, CAP_SETGID, CAP_CHOWN "
 			"and more than one id: run as root or use owner=squash",
 			name);
 		return -EPERM;
 	}
-	s->squash = owner == SHARE_OWNER_SQUASH || !able;
+	s->squash = cfg->owner == SHARE_OWNER_SQUASH || (cfg->owner == SHARE_OWNER_AUTO && !able);
+	err = owner_check(s, name, cfg);
+	if (!err)
+		err = maps_init(s, name, cfg);
+	return err ? err : share_caller_init(s, name);
+}
+
+void share_owner_fini(struct share *s)
+{
+	share_idmap_fini(&s->uids);
+	share_idmap_fini(&s->gids);
+}
+
+/* ---- who is shown ---- */
+
+int share_owner_show(const struct share *s, int fd, struct statx *st)
+{
+	if (s->mapped)
+		return share_mapped_show(fd, st);
+	if (s->squash) {
+		st->stx_uid = st->stx_uid == s->uid ? 0 : st->stx_uid;
+		st->stx_gid = st->stx_gid == s->gid ? 0 : st->stx_gid;
+		return 0;
+	}
+	st->stx_uid = share_idmap_guest(&s->uids, st->stx_uid);
+	st->stx_gid = share_idmap_guest(&s->gids, st->stx_gid);
 	return 0;
 }
 
-void share_owner_show(const struct share *s, struct statx *st)
-{
-	if (!s->squash)
-		return;
-	if (st->stx_uid == s->uid)
-		st->stx_uid = 0;
-	if (st->stx_gid == s->gid)
-		st->stx_gid = 0;
-}
+/* ---- chown, chmod ---- */
 
 /* To what it is already: tar and cp -a of the guest's root ask for that, and need no right. */
 static int owner_keep(struct share_inode *inode, uid_t uid, gid_t gid)
@@ -282,22 +236,103 @@ static int owner_keep(struct share_inode *inode, uid_t uid, gid_t gid)
 }
 
 /* By descriptor; fchownat takes an O_PATH one with an empty name from everyone. */
+static int owner_pass(struct share_inode *inode, uid_t uid, gid_t gid)
+{
+	const struct share *s = inode->share;
+	int fd = share_inode_fd(inode);
+
+	if (fd < 0)
+		return fd;
+	if ((uid != NO_ID && !share_idmap_host(&s->uids, uid, &uid)) ||
+	    (gid != NO_ID && !share_idmap_host(&s->gids, gid, &gid)))
+		return -EINVAL;
+	return fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
 int share_owner_change(struct share_inode *inode, const struct share_attr *attr)
 {
 	const uid_t uid = attr->mask & SHARE_UID ? attr->uid : NO_ID;
 	const gid_t gid = attr->mask & SHARE_GID ? attr->gid : NO_ID;
-	int fd;
 
-	if (inode->share->squash)
-		return owner_keep(inode, uid, gid);
-	fd = share_inode_fd(inode);
+	if (inode->share->mapped)
+		return share_mapped_chown(inode, uid, gid);
+	return inode->share->squash ? owner_keep(inode, uid, gid) : owner_pass(inode, uid, gid);
+}
+
+/*
+ * Through procfs, as fchmod refuses O_PATH; the link leads to the object itself, also if that is a
+ * symbolic link.
+ */
+static int chmod_fd(const struct share *s, int fd, mode_t mode)
+{
+	return fchmodat(s->proc, share_path_fd_name(fd).s, mode, 0) < 0 ? -errno : 0;
+}
+
+int share_owner_chmod(struct share_inode *inode, mode_t mode)
+{
+	int fd = share_inode_fd(inode);
+
 	if (fd < 0)
 		return fd;
-	return fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+	mode &= 07777;
+	return inode->share->mapped ? share_mapped_set_mode(fd, inode->type | mode)
+				    : chmod_fd(inode->share, fd, mode);
+}
+
+/* ---- privileges that a change takes away ---- */
+
+mode_t share_owner_drop_setid(mode_t mode)
+{
+	return mode & ~((mode & S_IXGRP ? S_ISGID : 0u) | S_ISUID);
+}
+
+/* Looked for first, as that is the cheaper one of the two by far and there is hardly ever any. */
+static void drop_caps(int fd)
+{
+	const struct fd_name name = share_path_fd_name(fd);
+
+	if (getxattr(name.s, XATTR_NAME_CAPS, NULL, 0) >= 0)
+		(void)removexattr(name.s, XATTR_NAME_CAPS);
+}
+
+/*
+ * What the host refuses here is no reason to fail a write: who may not change the mode, or take the
+ * capabilities away, has no CAP_FSETID either, so that the write itself makes the kernel do it; and
+ * file capabilities it drops at every write.
+ */
+static int kill_priv(const struct share *s, int fd)
+{
+	struct statx st;
+	mode_t mode;
+	int err = share_inode_statx(fd, "", &st);
+
+	if (err || !S_ISREG(st.stx_mode))
+		return err;
+	mode = share_owner_drop_setid(st.stx_mode);
+	if (mode != st.stx_mode)
+		err = chmod_fd(s, fd, mode & 07777);
+	st.stx_mode = (uint16_t)mode;
+	/* In a mapped share that was a file of the host's; the guest's own bits lie beside it. */
+	if (!err || err == -EPERM)
+		err = share_owner_show(s, fd, &st);
+	if (err)
+		return err;
+	if (st.stx_mode & 0111)
+		drop_caps(fd);
+	mode = share_owner_drop_setid(st.stx_mode);
+	return s->mapped && mode != st.stx_mode ? share_mapped_set_mode(fd, mode) : 0;
+}
+
+int share_owner_kill_priv(struct share_inode *inode)
+{
+	int fd = share_inode_fd(inode);
+
+	return fd < 0 ? fd : kill_priv(inode->share, fd);
 }
 
 int share_kill_priv(struct share_file *file)
 {
-	(void)file;
-	return -EOPNOTSUPP;
+	const struct share *s = file->inode->share;
+
+	return s->readonly ? -EROFS : kill_priv(s, file->io.fd);
 }

@@ -11,6 +11,7 @@
  * on purpose. Thread: the owner's. Calls: log.h. Spec: openat2(2), proc_pid_fd(5).
  */
 #include "share_int.h"
+#include <assert.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
@@ -117,6 +118,24 @@ int share_path_step(struct share *s, int dirfd, const char *name, int *fd)
 	return 0;
 }
 
+/*
+ * EISDIR is what kernels say whose open() knows no such files. To be written it must be open, else
+ * nobody could ever fill it.
+ */
+int share_path_tmpfile(struct share_inode *dir, int flags, mode_t mode, int *fd)
+{
+	const int keep = O_ACCMODE | O_SYNC | O_DSYNC | O_EXCL;
+	int dirfd = share_inode_fd(dir), opened;
+
+	if (dirfd < 0)
+		return dirfd;
+	opened = open_beneath(dir->share, dirfd, ".", (flags & keep) | O_TMPFILE, mode & 07777);
+	if (opened < 0)
+		return errno == EISDIR ? -EOPNOTSUPP : open_errno(dir->share);
+	*fd = opened;
+	return 0;
+}
+
 int share_path_create(struct share_inode *dir, const struct name *name, int flags, mode_t mode,
 		      int *fd)
 {
@@ -151,6 +170,11 @@ static int open_again(struct share *s, int fd, int flags, int *out)
 		return errno == ENOENT ? -ESTALE : open_errno(s);
 	*out = opened;
 	return 0;
+}
+
+int share_path_again(struct share *s, int io_fd, int flags, int *fd)
+{
+	return open_again(s, io_fd, flags | O_NOCTTY, fd);
 }
 
 int share_path_pin(struct share *s, int io_fd, int *fd)
@@ -222,6 +246,20 @@ int share_path_reopen(struct share_inode *inode, int flags, int *fd)
 	if (is_door(inode, path_fd))
 		return -EACCES;
 	return open_again(inode->share, path_fd, flags | O_NOCTTY, fd);
+}
+
+/*
+ * Shown as a link, and not one of the host's, it is a regular file: nothing else stands for another
+ * thing, and an inode's type stays. Those file systems that have doors have no attributes for it.
+ */
+int share_path_reopen_link(struct share_inode *inode, int *fd)
+{
+	int path_fd = share_inode_fd(inode);
+
+	assert(inode->share->mapped && inode->type == S_IFLNK);
+	if (path_fd < 0)
+		return path_fd;
+	return open_again(inode->share, path_fd, O_RDONLY | O_NOCTTY, fd);
 }
 
 int share_path_init(struct share *s, const char *name)

@@ -155,7 +155,8 @@ __attribute__((unused)) static bool passes(const struct opt *o, const char *text
 /* A value that is accepted and is not the default, as text for a flag. */
 __attribute__((unused)) static const char *good_text(const struct opt *o, char buf[32])
 {
-	unsigned names = 0;
+	static const char *const words[] = {"word", "a-0", "aes", "0:1000:1"};
+	unsigned names = 0, word = 0;
 
 	switch (o->kind) {
 	case OPT_BOOL:
@@ -172,7 +173,9 @@ __attribute__((unused)) static const char *good_text(const struct opt *o, char b
 		return o->def && !strcmp(o->def, o->names[names - 1]) ? o->names[0]
 								      : o->names[names - 1];
 	default:
-		return passes(o, "word") ? "word" : passes(o, "a-0") ? "a-0" : "aes";
+		while (word < ARRAY_LEN(words) - 1 && !passes(o, words[word]))
+			word++;
+		return words[word];
 	}
 }
 

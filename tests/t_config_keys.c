@@ -200,13 +200,17 @@ static void check_numbers(struct key *k)
 	ok(is_taken(k, value, value) && good, "both of them are good");
 }
 
-/* Of a letter that the option takes; names with commas between them may also be no names. */
+/* Of a letter that the option takes; names with commas between them, or blanks, may also be no names. */
 static char *text_of_length(const struct opt *o, uint64_t n)
 {
+	static const char *const letters[] = {"x", "a", " ", ","};
 	char *text = malloc(n + 3);
+	unsigned i = 0;
 
 	need(text);
-	memset(text, passes(o, "x") ? 'x' : passes(o, "a") ? 'a' : ',', n + 2);
+	while (i < ARRAY_LEN(letters) - 1 && !passes(o, letters[i]))
+		i++;
+	memset(text, letters[i][0], n + 2);
 	text[0] = text[n + 1] = '"';
 	text[n + 2] = 0;
 	return text;
