@@ -22,7 +22,7 @@ LIBOBJ	:= $(filter-out $(O)/cmd/main.o,$(OBJ))
 UNIT	:= $(patsubst tests/%.c,%,$(wildcard tests/t_*.c))
 FUZZ	:= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 # Not every folder: O may be one.
-C_FILES := $(foreach d,vmm devices cmd tests tests/fuzz tests/bench guest guest/fssuite guest/payload guest/module,$(wildcard $d/*.[ch]))
+C_FILES := $(foreach d,vmm devices cmd tests tests/fuzz tests/bench tests/bench/lab guest guest/fssuite guest/payload guest/module,$(wildcard $d/*.[ch]))
 Q	:= $(if $(V),,@)
 SHELL	:= /bin/bash
 

@@ -1,16 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# bench-lab.sh [ROUNDS]   Linux under wherry and its peers: exec to the first line of the guest's init, and what it cost
+# bench-lab.sh   Linux under wherry and its peers
 #
-# The same Debian kernel (bzImage), initramfs and command line for all, one CPU, 512 MiB, no device but a serial
-# port. Contenders take turns; medians of ROUNDS (3). Runs where KVM runs Linux, else in the emulated machine of
-# tests/lab, where only the ratios mean something. exits, port exits and (nested) page faults are counted by KVM up to
-# that first line. LKVM names kvmtool's binary, if there is one.
+#   boot   exec to the first line of the guest's init, and what it cost: exits, port exits and (nested) page faults are
+#          counted by KVM up to that line; no device but a serial port
+#   fs     a share: random reads, a tar of small files, tree walks, writes (tests/bench/lab/share.sh)
+#
+# ROWS says which ("boot fs"); WHO, which contenders of fs. The same Debian kernel (bzImage), initramfs and command line
+# for all, one CPU, 512 MiB. Contenders take turns; medians of ROUNDS (boot: 3, fs: 1). Runs where KVM runs Linux, else in the
+# emulated machine of tests/lab, where only ratios and counts mean something. LKVM names kvmtool's binary, if there is one.
 # shellcheck disable=SC2317 # called by name
 set -u
 cd "$(dirname "$0")/.." || exit
 top=$PWD
-rounds=${1:-3}
+rows=${ROWS:-boot fs}
 limit=120 # seconds for a boot
 initrd=$top/build/bench/lab.gz
 kernel=$top/build/kernel/vmlinuz
@@ -116,16 +119,41 @@ compare() {
 	table
 }
 
+. tests/bench/lab/share.sh
+
+case " $rows " in
+*" boot "* | *" fs "*) ;;
+*)
+	echo "bench-lab: ROWS is boot, fs or both" >&2
+	exit 2
+	;;
+esac
+all() {
+	case " $rows " in *" boot "*)
+		rounds=${ROUNDS:-3}
+		compare
+		rm -f "$work/console"
+		;;
+	esac
+	case " $rows " in *" fs "*)
+		rounds=${ROUNDS:-1}
+		share_compare
+		;;
+	esac
+}
+
 if [ "${BENCH_IN_LAB:-}" ]; then
 	work=/run
-	compare
+	all
 	exit
 fi
 prepare || exit
+case " $rows " in *" fs "*) share_prepare || exit ;; esac
 if ./wherry doctor --quiet; then
 	work=$(mktemp -d) || exit 1
 	trap 'rm -rf "$work"' EXIT
-	compare
+	all
 else
-	tests/lab/lab.sh -t 900 -- BENCH_IN_LAB=1 "LKVM=${LKVM:-}" tests/bench-lab.sh "$rounds"
+	tests/lab/lab.sh -t 3000 -- BENCH_IN_LAB=1 "LKVM=${LKVM:-}" "ROWS='$rows'" "WHO='${WHO:-}'" "ROUNDS=${ROUNDS:-}" \
+		"FILES=${FILES:-300}" tests/bench-lab.sh
 fi

@@ -99,6 +99,7 @@ select_jobs() { # KIND JOB...
 	tmpfs_jobs=$(select_jobs tmpfs $create_ram_jobs)
 	floor_jobs=$(select_jobs share $(file_jobs blk))
 	mmio_jobs=$(select_jobs share fs:randread:qd=16 fs:getattr:qd=8)
+	p9_jobs=$(sed 's/=fs/=9p/g' <<<"$share_jobs $tmpfs_jobs")
 	dax_jobs=$(select_jobs share fs:daxread)
 }
 
@@ -160,12 +161,12 @@ bench_memory() {
 
 # ---- all ----
 
-have_qemu='' have_virtiofsd='' have_sleep='' dax_key=''
+have_qemu='' have_virtiofsd='' have_sleep='' have_dax=''
 command -v qemu-system-x86_64 >/dev/null && have_qemu=1
 [ "$have_qemu" ] && [ -x $virtiofsd ] && have_virtiofsd=1
 [ "$have_qemu" ] || echo "bench: no qemu-system-x86_64: no ratios to it"
 has_key fs poll_us && have_sleep=1
-for key in dax_window_mib dax_size_mib; do has_key fs $key && dax_key=$key; done
+has_key fs dax && have_dax=1
 
 : >"$work/results"
 : >"$json"
@@ -176,12 +177,13 @@ for round in $(seq "$rounds"); do
 	measure wherry $disk_jobs $share_jobs $tmpfs_jobs
 	measure wherry_mmio $mmio_jobs
 	[ "$have_sleep" ] && measure wherry_sleep $share_jobs $tmpfs_jobs
-	[ "$dax_key" ] && measure wherry_dax $dax_jobs
+	[ "$have_dax" ] && measure wherry_dax $dax_jobs
 	measure floor $disk_jobs $floor_jobs
 	measure floor_poll $disk_jobs $floor_jobs
 	[ "$have_qemu" ] && measure qemu_disk $disk_jobs
 	[ "$have_virtiofsd" ] && measure qemu_auto $share_jobs $tmpfs_jobs
 	[ "$have_virtiofsd" ] && measure qemu_none $share_jobs $tmpfs_jobs
+	[ "$have_qemu" ] && measure qemu9p $p9_jobs
 	native_round
 done
 tests/bench/table.awk tests/bench/goals "$work/results"

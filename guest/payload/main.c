@@ -5,12 +5,13 @@
  *   DEV[N]:OP[,OP..][:bs=4k,128k][:qd=1,16][:t=MS][:n=COUNT][:size=SPAN][:files=N][:file=NAME][:dir=NAME][:queues=N]
  *         [:id=TEXT]
  *
- * DEV is blk, fs or rng (N: which of them, from 0), host or end. A benchmark OP is run for every bs and qd and prints
+ * DEV is blk, fs, 9p or rng (N: which of them, from 0), host or end. A benchmark OP is run for every bs and qd and prints
  * one RESULT line each; a test OP prints lines in TAP. Words without a colon are options.
  *
  *   blk    test testro ring reset irq registers, read write randread randwrite flush exit doorbell
  *   fs     test testro queues more dax daxro, read write randread randwrite getattr lookup fsync stat openread create unlink
  *          readdir readdirplus daxread exit doorbell
+ *   9p     the same benchmarks but daxread
  *   rng    test          host   test, spin pio cpuid
  *   end    poweroff acpi-reset pci-reset i8042-reset panic triple-fault hang
  */
@@ -68,6 +69,7 @@ static const struct {
 } kinds[] = {
 	{"blk", VIRTIO_ID_BLOCK, blk_run},
 	{"fs", VIRTIO_ID_FS, fs_run},
+	{"9p", VIRTIO_ID_9P, p9_job},
 	{"rng", VIRTIO_ID_RNG, rng_run},
 };
 

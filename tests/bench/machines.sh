@@ -30,7 +30,7 @@ run_wherry() { wherry_on pci 64 "$1" "$dir/disk.img" "$dir/share" "$ram"; }
 run_wherry_mmio() { wherry_on mmio 64 "$1" "$dir/disk.img" "$dir/share" "$ram"; }
 # Sleeps as soon as it has nothing to do.
 run_wherry_sleep() { wherry_on pci 64 "$1" "" "$dir/share" "$ram" ", \"poll_us\": 0"; }
-run_wherry_dax() { wherry_on pci 64 "$1" "" "$dir/share" "" ", \"$dax_key\": 64"; }
+run_wherry_dax() { wherry_on pci 64 "$1" "" "$dir/share" "" ', "dax": 64'; }
 
 # ---- the floor: tests/bench/floor.c, a disk and nothing else ----
 
@@ -73,3 +73,8 @@ qemu_virtiofsd() { # JOBS CACHE
 }
 run_qemu_auto() { qemu_virtiofsd "$1" auto; }
 run_qemu_none() { qemu_virtiofsd "$1" none; }
+# Another protocol: not one of virtiofsd's settings, and not in the family of qemu.
+run_qemu9p() {
+	qemu "$1" -fsdev "local,id=f0,path=$dir/share,security_model=none" -device virtio-9p-pci,fsdev=f0,mount_tag=bench \
+		-fsdev "local,id=f1,path=$ram,security_model=none" -device virtio-9p-pci,fsdev=f1,mount_tag=ram
+}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # table.awk GOALS RESULTS   medians, ratios and goals of what measure.sh noted, a block per row
 #
-# of qemu: to the better of QEMU's settings; of floor: to the better of the floor's two. cpu: microseconds of the
+# of qemu: to the better of virtiofsd's settings; of floor: to the better of the floor's two. cpu: microseconds of the
 # device's side per operation. spread: (largest - least) / median.
 
 function median(s,   v, m, i, j, t) {
@@ -15,11 +15,13 @@ function median(s,   v, m, i, j, t) {
 	return m % 2 ? v[(m + 1) / 2] : (v[m / 2] + v[m / 2 + 1]) / 2
 }
 
+function is_of(who, family) { return who == family || index(who, family "_") == 1 }
+
 # The best of a family (qemu, floor) in a row; 0 if nobody is there.
 function best(row, family,   w, m, b) {
 	b = 0
 	for (w = 1; w <= nwhos; w++)
-		if (index(names[w], family) == 1 && (row, names[w]) in iops) {
+		if (is_of(names[w], family) && (row, names[w]) in iops) {
 			m = median(iops[row, names[w]])
 			if (m > b) b = m
 		}
@@ -28,7 +30,7 @@ function best(row, family,   w, m, b) {
 function least_cpu(row, family,   w, m, b) {
 	b = 0
 	for (w = 1; w <= nwhos; w++)
-		if (index(names[w], family) == 1 && (row, names[w]) in cpu) {
+		if (is_of(names[w], family) && (row, names[w]) in cpu) {
 			m = median(cpu[row, names[w]])
 			if (!b || m < b) b = m
 		}

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2154,SC2317
+# share.sh: what the same Linux guest costs on the same share under wherry and its peers; sourced by bench-lab.sh.
+#
+# One boot per contender and round. The guest (tests/bench/lab/init) says when it begins and ends each piece of work;
+# at these lines KVM's exit counter, the clock and the CPU time of the serving processes are read, while it waits for a
+# key. What that costs by itself is measured as the work "empty" and taken off. CPU: user and system time of the process and its
+# helpers that is not guest time.
+#
+# Scaled down, since all of it runs in an emulated machine: FILES (300) small files in directories of about 20, 10 KB each
+# as a median source tree has them, 1000 random reads, 16 MiB and 4 MB of writes. The share is on tmpfs.
+
+share_kernel_args="console=ttyS0 reboot=k panic=-1 pci=noearly i8042.noaux i8042.nomux i8042.nopnp i8042.dumbkbd
+	tsc=reliable no_timer_check quiet mitigations=off"
+share_initrd=$top/build/bench/lab-share.gz
+files=${FILES:-300}
+
+# A tar of small files: sizes from 100 bytes to 40 KB, most of them small, the same in every run.
+make_tree() { # DIRECTORY
+	local i size dir
+	for i in $(seq "$files"); do
+		dir=$1/tree/d$((i / 100))/d$((i / 20))
+		mkdir -p "$dir"
+		size=$((100 + i * i * 7919 % 200 * (i * 104729 % 200)))
+		head -c "$size" /dev/zero | tr '\0' "$((i % 10))" >"$dir/f$i"
+	done
+	tar -C "$1" --sort=name --owner=0 --group=0 --mtime=@0 -cf "$1/tree.tar" tree
+	rm -r "$1/tree"
+}
+share_prepare() {
+	local root=$top/build/bench/lab-share kernel=$top/build/kernel
+	# shellcheck source=guest/initramfs.sh
+	. guest/initramfs.sh
+	initramfs_base "$root" || return
+	initramfs_modules "$root" virtio_pci virtio_mmio virtiofs 9p 9pnet_virtio || return
+	install -m 755 tests/bench/lab/init "$root/init"
+	${CC:-gcc} -std=gnu17 -D_GNU_SOURCE -O2 -static -o "$root/bin/randread" tests/bench/lab/randread.c || return
+	make_tree "$root"
+	initramfs_pack "$root" "$share_initrd"
+}
+
+# ---- contenders: share_NAME runs the machine; its options in the guest are in $guest ----
+
+share_on_wherry() { # KEYS
+	cat >"$work/config.json" <<-END
+		{"boot-source": {"kernel_image_path": "$kernel", "initrd_path": "$share_initrd", "boot_args": "$append"},
+		 "machine-config": {"vcpu_count": 1, "mem_size_mib": 512},
+		 "fs": [{"tag": "share", "path": "$share"$1}]}
+	END
+	exec ./wherry boot "$work/config.json"
+}
+share_wherry_auto() { share_on_wherry ', "cache": "auto"'; }
+share_wherry_always() { share_on_wherry ', "cache": "always"'; }
+share_wherry_never() { share_on_wherry ', "cache": "never"'; }
+share_wherry_wb() { share_on_wherry ', "cache": "always", "writeback": true'; }
+share_wherry_dax() { share_on_wherry ', "cache": "always", "dax": 64'; }
+share_on_qemu() { # QEMU_ARGS...
+	exec qemu-system-x86_64 -M q35,accel=kvm,memory-backend=m -cpu host -smp 1 -m 512 -nodefaults -no-user-config \
+		-display none -no-reboot -serial stdio -object memory-backend-memfd,id=m,size=512M,share=on \
+		-kernel "$kernel" -initrd "$share_initrd" -append "$append" "$@"
+}
+share_on_virtiofsd() { # CACHE
+	rm -f "$work/sock"
+	/usr/lib/qemu/virtiofsd --socket-path="$work/sock" -o source="$share" -o sandbox=chroot -o "$1" >/dev/null 2>&1 &
+	echo $! >"$work/helpers"
+	until [ -S "$work/sock" ]; do sleep 0.1; done
+	share_on_qemu -chardev socket,id=c,path="$work/sock" -device vhost-user-fs-pci,chardev=c,tag=share,queue-size=1024
+}
+share_qemu_auto() { share_on_virtiofsd cache=auto; }
+share_qemu_always() { share_on_virtiofsd cache=always; }
+share_qemu_none() { share_on_virtiofsd cache=none; }
+share_qemu_wb() { share_on_virtiofsd cache=always,writeback; }
+share_on_qemu_9p() {
+	share_on_qemu -fsdev local,id=f,path="$share",security_model=none,multidevs=remap \
+		-device virtio-9p-pci,fsdev=f,mount_tag=share
+}
+share_qemu_9p_none() { share_on_qemu_9p; }
+share_qemu_9p_loose() { share_on_qemu_9p; }
+
+share_guest() { # WHO: words of the guest's command line
+	case $1 in
+	qemu_9p_*) echo "bench.fs=9p bench.mo=cache=${1#qemu_9p_}" ;;
+	*_dax) echo "bench.mo=dax" ;;
+	esac
+}
+share_work() { # WHO
+	case $1 in
+	*_wb) echo empty,write1m,write4k ;;
+	*_dax) echo empty,randread,mapread ;;
+	*) echo empty,randread,untar,walk1,walk2,write1m,write4k,remove ;;
+	esac
+}
+
+# ---- counters ----
+
+share_helpers() {
+	local p
+	for p in $(cat "$work/helpers" 2>/dev/null); do
+		echo "$p" "$(cat /proc/"$p"/task/*/children 2>/dev/null)"
+	done
+}
+# User and system time of processes, less guest time, in hundredths of a second.
+share_cpu() { # PID...
+	local p
+	for p in "$@"; do
+		sed 's/.*) //' "/proc/$p/stat" 2>/dev/null
+	done | awk '{n += $12 + $13 - $41} END {print n + 0}'
+}
+share_counters() { # PID: exits hundredths
+	# shellcheck disable=SC2046 # words
+	echo "$(counter exits) $(share_cpu "$1" $(share_helpers))"
+}
+
+# ---- a run ----
+
+share_run() { # WHO: lines of $work/results: work who units seconds/1e6 exits cpu/100 interrupts status
+	local who=$1 pid line name units irqs status t0 e0 c0 t e c seen=""
+	share=$work/share
+	append="$share_kernel_args $(share_guest "$who") bench.work=$(share_work "$who")"
+	append=${append//$'\n'/ }
+	append=${append//$'\t'/}
+	rm -rf "$share" "$work/helpers"
+	mkdir -p "$share"
+	head -c 16M /dev/urandom >"$share/data"
+	("share_$who") <"$work/keys" >"$work/console" 2>&1 &
+	pid=$!
+	exec 4>"$work/keys"
+	exec 3<"$work/console"
+	while IFS= read -r -t "$share_limit" line <&3; do
+		line=${line%$'\r'}
+		case $line in
+		*"@@ begin "*)
+			read -r e0 c0 <<<"$(share_counters $pid)"
+			t0=${EPOCHREALTIME/./}
+			echo >&4
+			;;
+		*"@@ end"*)
+			t=${EPOCHREALTIME/./}
+			read -r e c <<<"$(share_counters $pid)"
+			echo >&4
+			;;
+		*"@@ did "*)
+			read -r name units irqs status <<<"${line#*@@ did }"
+			echo "$name $who $units $((t - t0)) $((e - e0)) $((c - c0)) $irqs $status" >>"$work/results"
+			;;
+		*"@@ over"*)
+			seen=1
+			break
+			;;
+		*"@@"*) echo "bench-lab: $who: $line" >&2 ;;
+		esac
+	done
+	kill -KILL $pid
+	# shellcheck disable=SC2046 # words
+	kill $(share_helpers) 2>/dev/null
+	exec 3<&- 4>&-
+	wait $pid 2>/dev/null
+	[ -n "$seen" ] || echo "bench-lab: $who did not come to its end" >&2
+}
+
+share_compare() {
+	local who contenders="wherry_auto wherry_always wherry_never"
+	has_key() { ./wherry devices fs | grep -q "^ *$1 "; }
+	has_key writeback && contenders="$contenders wherry_wb"
+	has_key dax && contenders="$contenders wherry_dax"
+	if command -v qemu-system-x86_64 >/dev/null; then
+		[ -x /usr/lib/qemu/virtiofsd ] && contenders="$contenders qemu_auto qemu_always qemu_none qemu_wb"
+		contenders="$contenders qemu_9p_none qemu_9p_loose"
+		cat "$(command -v qemu-system-x86_64)" /usr/lib/qemu/virtiofsd >/dev/null 2>&1
+	fi
+	contenders=${WHO:-$contenders}
+	share_limit=300
+	cat ./wherry "$kernel" "$share_initrd" >/dev/null
+	mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
+	: >"$work/results"
+	mkfifo "$work/console" "$work/keys"
+	for _ in $(seq "$rounds"); do
+		for who in $contenders; do
+			share_run "$who"
+		done
+	done
+	echo "share: $files small files, 1000 reads, 16 MiB in 1 MiB writes, 4 MB in 4 KiB writes; medians of $rounds"
+	tests/bench/lab/table.awk tests/bench/lab/goals "$work/results"
+}
