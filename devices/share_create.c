@@ -276,6 +276,9 @@ int share_tmpfile(struct share_inode *dir, int flags, mode_t mode, const struct 
 		return -EROFS;
 	if ((flags & O_ACCMODE) != O_WRONLY && (flags & O_ACCMODE) != O_RDWR)
 		return -EINVAL;
+	err = share_inode_fd(dir);
+	if (err < 0)
+		return err;
 	err = share_reserve(s, 2);
 	if (!err)
 		err = create_new(dir, NULL, share_host_flags(flags) | (flags & O_EXCL), mode, cred,

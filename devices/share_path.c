@@ -108,16 +108,6 @@ int share_path_open(struct share_inode *dir, const struct name *name, int *fd)
 	return 0;
 }
 
-int share_path_step(struct share *s, int dirfd, const char *name, int *fd)
-{
-	int opened = open_beneath(s, dirfd, name, O_PATH, 0);
-
-	if (opened < 0)
-		return -errno;
-	*fd = opened;
-	return 0;
-}
-
 /*
  * EISDIR is what kernels say whose open() knows no such files. To be written it must be open, else
  * nobody could ever fill it.
@@ -126,12 +116,26 @@ int share_path_tmpfile(struct share_inode *dir, int flags, mode_t mode, int *fd)
 {
 	const int keep = O_ACCMODE | O_SYNC | O_DSYNC | O_EXCL;
 	int dirfd = share_inode_fd(dir), opened;
+	bool tried = false;
 
 	if (dirfd < 0)
 		return dirfd;
-	opened = open_beneath(dir->share, dirfd, ".", (flags & keep) | O_TMPFILE, mode & 07777);
+	flags = (flags & keep) | O_TMPFILE;
+	do
+		opened = open_beneath(dir->share, dirfd, ".", flags, mode & 07777);
+	while (opened < 0 && worth_a_try(dir->share, &tried));
 	if (opened < 0)
 		return errno == EISDIR ? -EOPNOTSUPP : open_errno(dir->share);
+	*fd = opened;
+	return 0;
+}
+
+int share_path_step(struct share *s, int dirfd, const char *name, int *fd)
+{
+	int opened = open_beneath(s, dirfd, name, O_PATH, 0);
+
+	if (opened < 0)
+		return -errno;
 	*fd = opened;
 	return 0;
 }
