@@ -61,6 +61,7 @@ int share_open(struct share **out, const char *name, const struct share_config *
 	s->proc = -1;
 	s->handles = true;
 	share_ring_init(&s->used);
+	share_ring_init(&s->strays);
 	share_ring_init(&s->gone);
 	s->cfg = *cfg;
 	s->cfg.path = s->cfg.uid_map = s->cfg.gid_map = NULL;

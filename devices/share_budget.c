@@ -7,7 +7,8 @@
  * is found again when it is asked for. Four kinds keep theirs: the root, what is open, what has no
  * name any more (it would be gone for good), and what a running call may have borrowed: those are
  * among the SHARE_BORROW_MAX used last, as to borrow is to use, and they are never looked at. What
- * has to keep its descriptor leaves the ring until it is used again, so that nobody looks twice.
+ * has to keep its descriptor leaves the ring until it is used again, so that nobody looks twice;
+ * what is not where it was found waits among the strays.
  * Thread: the owner's. Calls: log.h, share_inode.c, share_handle.c, share_place.c.
  */
 #include "share_int.h"
@@ -82,27 +83,62 @@ static struct share_inode *least_used(struct share *s)
 	return container_of(s->used.prev, struct share_inode, used);
 }
 
-static bool may_give_up(struct share_inode *inode)
+enum verdict { STAYS, STRAYS, GOES };
+
+static enum verdict judge(struct share_inode *inode)
 {
 	struct statx st;
+	int found;
 
 	if (inode == inode->share->root || inode->opens)
-		return false;
+		return STAYS;
 	if (share_inode_statx(inode->fd, "", &st) || !st.stx_nlink)
-		return false;
-	return inode->by_name ? share_place_keep(inode, &st) : share_handle_keep(inode) == 0;
+		return STAYS;
+	if (!inode->by_name)
+		return share_handle_keep(inode) ? STAYS : GOES;
+	found = share_place_keep(inode, &st);
+	if (found < 0)
+		return STAYS;
+	return found ? GOES : STRAYS;
 }
 
+static void give_up(struct share_inode *inode)
+{
+	close_fd(&inode->fd);
+	inode->share->nheld--;
+}
+
+static struct share_inode *last_stray(struct share *s)
+{
+	if (s->strays.prev == &s->strays)
+		return NULL;
+	return container_of(s->strays.prev, struct share_inode, used);
+}
+
+/*
+ * A stray would be ESTALE until its new name is looked up, so it goes last of all. But it goes: a
+ * directory that the host moves makes strays of all that is below it.
+ */
 static bool yield_one(struct share *s)
 {
 	struct share_inode *inode;
+	enum verdict verdict;
 
 	while ((inode = least_used(s))) {
 		share_ring_del(&inode->used);
-		if (!may_give_up(inode))
+		verdict = judge(inode);
+		if (verdict == GOES) {
+			give_up(inode);
+			return true;
+		}
+		if (verdict == STRAYS)
+			share_ring_add(&s->strays, &inode->used);
+	}
+	while ((inode = last_stray(s))) {
+		share_ring_del(&inode->used);
+		if (judge(inode) == STAYS)
 			continue;
-		close_fd(&inode->fd);
-		s->nheld--;
+		give_up(inode);
 		return true;
 	}
 	return false;

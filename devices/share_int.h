@@ -109,11 +109,12 @@ struct share {
 	struct map inodes;      /* struct inode_key -> struct share_inode, not counted in refs */
 	struct map mounts;      /* inode_key.mnt -> struct share_mount, as long as it has objects */
 	struct share_ring used; /* objects with a descriptor, the last used first */
-	struct share_ring gone; /* objects that are in no table any more */
-	size_t nheld;           /* objects with a descriptor */
-	size_t nmounts;         /* mounts with a descriptor */
-	size_t nby_name;        /* objects that are found again by name */
-	struct map places;      /* (mnt, dev) -> its index in the ids shown */
+	struct share_ring strays; /* those that would not be found again */
+	struct share_ring gone;   /* objects that are in no table any more */
+	size_t nheld;             /* objects with a descriptor */
+	size_t nmounts;           /* mounts with a descriptor */
+	size_t nby_name;          /* objects that are found again by name */
+	struct map places;        /* (mnt, dev) -> its index in the ids shown */
 	struct share_inode *root;
 	struct share_file *files;
 	size_t nfiles; /* descriptors beside those of objects: open files, owners of locks */
@@ -155,9 +156,12 @@ int share_inode_retain(struct share_inode *dir, const struct name *) must_check;
 /* What fd (O_PATH or not) is, in the host's words. */
 int share_inode_statx(int fd, const char *name, struct statx *) must_check;
 struct inode_key share_inode_key(const struct statx *);
+void share_inode_free_all(struct share *);
+
+/* ---- share_number.c ---- */
+
 /* The number shown for an object. -ENOMEM. */
 int share_inode_number(struct share *, const struct inode_key *, uint64_t *ino) must_check;
-void share_inode_free_all(struct share *);
 
 /* ---- share_budget.c ---- */
 
@@ -208,8 +212,11 @@ int share_handle_open(const struct share_inode *, int *fd) must_check;
 void share_place_set(struct share_inode *, struct share_inode *dir, const struct name *);
 /* The name of dir may have come to mean what was somewhere else: the place of that, if it is known. */
 void share_place_moved(struct share_inode *dir, const struct name *);
-/* Whether an object with a descriptor, st of it, will be found again where it is thought to be. */
-bool share_place_keep(struct share_inode *, const struct statx *st);
+/*
+ * Remembers an object with a descriptor, st of it. 1 if it will be found again where it is thought to
+ * be, 0 if not; -ENOENT: it never had a name.
+ */
+int share_place_keep(struct share_inode *, const struct statx *st) must_check;
 /* As share_inode_same(), without the key. */
 bool share_place_same(const struct share_inode *, const struct statx *st);
 /*

@@ -172,23 +172,21 @@ bool share_place_same(const struct share_inode *inode, const struct statx *st)
 }
 
 /* Out of descriptors, it is better to trust the place than to keep what is asked for. */
-bool share_place_keep(struct share_inode *inode, const struct statx *st)
+int share_place_keep(struct share_inode *inode, const struct statx *st)
 {
 	struct share_place *p = inode->back.place;
 	auto_fd tmp = -1;
 	struct statx there;
 	int fd;
 
-	if (!p || !p->dir)
-		return false;
-	fd = dir_fd(p->dir, &tmp);
-	if (fd >= 0 && (share_inode_statx(fd, p->name, &there) || !has_key(inode, &there)))
-		return false;
-	if (fd < 0 && fd != -EMFILE && fd != -ENFILE)
-		return false;
+	if (!p)
+		return -ENOENT;
 	p->born = born(st);
 	p->type = st->stx_mode & S_IFMT;
-	return true;
+	fd = p->dir ? dir_fd(p->dir, &tmp) : -ESTALE;
+	if (fd < 0)
+		return fd == -EMFILE || fd == -ENFILE;
+	return share_inode_statx(fd, p->name, &there) == 0 && has_key(inode, &there);
 }
 
 /* The place leads nowhere, or to what may not be gone through: the object is not there. */

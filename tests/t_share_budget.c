@@ -464,6 +464,42 @@ static void test_moved_by_host(const struct ground *g)
 	share_put(in);
 }
 
+/*
+ * What is below a directory that has given up, and that the host moves then, cannot be found again:
+ * it may not fill the budget for that.
+ */
+static void test_strays(const struct ground *g)
+{
+	enum { N = 30 };
+	struct share_inode *dir, *in[N];
+	int fd = host_mkdir(share_dir, "dir");
+	unsigned held = 0, failed = 0;
+	char name[16];
+
+	dir = find(g->root, "dir");
+	for (unsigned i = 0; i < N; i++) {
+		snprintf(name, sizeof(name), "%u", i);
+		host_file(fd, name, 100 + i);
+		in[i] = find(dir, name);
+	}
+	close(fd);
+	for (unsigned i = 0; i < 2 * N && (i < N || !idle(dir)); i++)
+		failed += size_of(in[i % N]) != 100 + i % N;
+	for (unsigned i = 0; i < N; i++)
+		held += !idle(in[i]);
+	ok(idle(dir) && held > 8 && !failed, "%s: a directory gives up before what is in it",
+	   g->way);
+	host_move("dir", "dir2");
+	crowd(g);
+	ok(leads_to(g->root, "dir2", dir), "the host moves it, and everything else goes on");
+	for (unsigned i = 0; i < N; i++) {
+		failed += size_of(in[i]) != 100 + i;
+		share_put(in[i]);
+	}
+	is(failed, 0, "as does what is in it");
+	share_put(dir);
+}
+
 /* A new file under the old name, with the old number if the file system is willing. */
 static bool host_replace(const char *name, ino_t ino)
 {
@@ -806,9 +842,9 @@ static bool ground_open(struct ground *g, uint32_t budget, bool handles)
 
 typedef void (*budget_test)(const struct ground *);
 static const budget_test tests[] = {
-	test_unlinked,      test_renamed,   test_links,  test_moved_by_host,
-	test_ring,          test_deep,      test_open,   test_create,
-	test_process_limit, test_locked_in, test_mounts, test_iothread,
+	test_unlinked,  test_renamed, test_links,    test_moved_by_host, test_strays,
+	test_ring,      test_deep,    test_open,     test_create,        test_process_limit,
+	test_locked_in, test_mounts,  test_iothread,
 };
 
 /* Each begins with an empty directory and a fresh share, and leaves nothing behind. */
