@@ -128,19 +128,18 @@ static int inode_find(struct share *s, int *fd, const struct statx *st, struct s
 {
 	const struct inode_key key = share_inode_key(st);
 	struct share_inode *inode = map_get(&s->inodes, &key);
-	int same;
+	int same = 1;
 
-	if (inode && inode->fd < 0) {
+	if (inode && inode->fd < 0)
 		same = share_inode_same(inode, *fd, st);
-		if (same < 0)
-			return same;
-		if (!same)
-			inode_gone(inode);
-		else if (share_has_room(s))
-			share_inode_hold(inode, fd);
-		if (!same)
-			inode = NULL;
+	if (same < 0)
+		return same;
+	if (!same) {
+		inode_gone(inode);
+		inode = NULL;
 	}
+	if (inode && inode->fd < 0 && share_has_room(s))
+		share_inode_hold(inode, fd);
 	*out = inode;
 	return 0;
 }

@@ -69,9 +69,8 @@ struct share_node {
 struct share_inode {
 	struct share *share; /* borrowed */
 	struct inode_key key;
-	uint64_t ino; /* what the guest is shown */
-	struct share_ring
-		used; /* in share.used, unless it has to keep its descriptor or has none */
+	uint64_t ino;           /* what the guest is shown */
+	struct share_ring used; /* in share.used, .strays or .gone, or alone */
 	union {
 		struct file_handle *handle; /* NULL: not asked for yet */
 		struct share_place *place;  /* by_name; NULL: not known */
