@@ -13,6 +13,7 @@
 #include "../vmm/log.h"
 #include "../vmm/sandbox.h"
 #include "../vmm/vcpu.h"
+#include "../vmm/window.h"
 #include <fcntl.h>
 #include <linux/kvm.h>
 #include <poll.h>
@@ -272,14 +273,17 @@ static const struct syscall_rule main_rules[] = {
 	SYSCALL_IOCTL(KVM_IOEVENTFD, "doorbells are taken apart at the end"),
 	SYSCALL_IOCTL(KVM_SET_GSI_ROUTING, "interrupt routes are taken apart at the end"),
 	SYSCALL_IOCTL(KVM_IRQ_LINE, "a pin is lowered at the end"),
+	SYSCALL_IOCTL(KVM_SET_USER_MEMORY_REGION, "windows are taken away at the end"),
 };
 static const struct syscalls main_syscalls = {main_rules, ARRAY_LEN(main_rules)};
 
 int machine_start(struct machine *m)
 {
 	const struct syscalls *sets[] = {&main_syscalls};
-	int r = 0;
+	int r = window_init(); /* over the terminal's handlers, which get what is not ours */
 
+	if (r)
+		return r;
 	for (struct device *d = m->devices; d; d = d->next) {
 		struct virtio_dev *v = virtio_of(d);
 

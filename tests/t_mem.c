@@ -7,6 +7,7 @@
  */
 #include "../vmm/log.h"
 #include "../vmm/mem.h"
+#include "../vmm/window.h"
 #include "tap.h"
 #include <stdio.h>
 
@@ -153,11 +154,41 @@ static void test_hugetlb(void)
 	mem_destroy(m);
 }
 
+static void test_buffers(void)
+{
+	static uint8_t host[2][64];
+	struct window far = {.host = host[0], .size = 64, .base = GIB(64)};
+	struct window near = {.host = host[1], .size = 64, .base = GIB(5), .next = &far};
+	struct mem *m;
+
+	need(!mem_create(&m, MIB(2), MEM_PAGES_SMALL));
+	ok(mem_buffer(m, GPA(5), 8) == m->region[0].host + 5 && !mem_buffer(m, GPA(GIB(5)), 1),
+	   "without windows a buffer lies in RAM");
+	m->windows = &near;
+	ok(mem_buffer(m, GPA(GIB(5) + 1), 63) == host[1] + 1 &&
+		   mem_buffer(m, GPA(GIB(64)), 64) == host[0] &&
+		   mem_buffer(m, GPA(5), 8) == m->region[0].host + 5,
+	   "with them in either");
+	ok(!mem_buffer(m, GPA(GIB(5) + 1), 64) && !mem_buffer(m, GPA(GIB(5) - 1), 2) &&
+		   !mem_buffer(m, GPA(GIB(64) + 64), 1) &&
+		   !mem_buffer(m, GPA(GIB(64) + 8), UINT64_MAX) &&
+		   !mem_buffer(m, GPA(MIB(2) - 1), 2) && !mem_buffer(m, GPA(GIB(5)), 0),
+	   "but all in one, and some of it");
+	near.base = 0;
+	ok(!mem_buffer(m, GPA(GIB(5)), 1) && !mem_buffer(m, GPA(64), UINT64_MAX) &&
+		   mem_buffer(m, GPA(0), 1) == m->region[0].host,
+	   "and not in one that is nowhere");
+	ok(!mem_span(m, GPA(GIB(64)), 1) && mem_read(m, GPA(GIB(64)), host[1], 1) == -EFAULT,
+	   "what is dereferenced lies in RAM only");
+	mem_destroy(m);
+}
+
 int main(void)
 {
 	test_layout();
 	test_refused();
 	test_copy();
+	test_buffers();
 	test_advice();
 	test_bad_sizes();
 	test_hugetlb();

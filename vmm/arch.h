@@ -9,7 +9,8 @@
  *   0x00000000_00100000  kernel                           ..0xc0000000         RAM, initrd at its top
  *   0x00000000_c0000000  32-bit PCI window (512 MiB)      0x00000000_e0000000  ECAM of bus 0 (1 MiB)
  *   0x00000000_f0000000  virtio-mmio windows, 4 KiB each  0x00000000_fec00000  IOAPIC   0xfee00000 LAPIC
- *   0x00000000_fffbc000  KVM identity map page, then TSS  0x00000001_00000000  RAM above 4 GiB, then 64-bit PCI window
+ *   0x00000000_fffbc000  KVM identity map page, then TSS  0x00000001_00000000  RAM above 4 GiB, then 64-bit PCI window,
+ *                                                                              then windows (window.h) that are no BAR
  */
 #ifndef VMM_ARCH_H
 #define VMM_ARCH_H
@@ -36,7 +37,8 @@ struct vm;
 
 /* Where the PCI host bridge's 64-bit window lies for this vm: above all RAM, 1 GiB aligned. */
 uint64_t arch_pci64_base(const struct vm *);
-#define ARCH_PCI64_SIZE GIB(64)
+#define ARCH_PCI64_SIZE   GIB(64)
+#define ARCH_WINDOWS_SIZE GIB(64) /* what follows it */
 
 /* Irqchip, PIT, TSS and identity map page: before the first vCPU (hard case C6). -errno (logged). */
 int arch_vm_init(struct vm *) must_check;

@@ -5,11 +5,13 @@
  * One host mapping, cut into at most two regions around the hole below 4 GiB (hard case C7). Every
  * access goes through mem_span(): one range, in one region, or nothing. That is what keeps a
  * wrapped sum, the hole, the seam between the regions (adjacent on the host, 1 GiB apart in the
- * guest) and device memory out of reach (A6, A25). Nothing changes after mem_create(), so there are
- * no locks. Calls: mmap, madvise, log.h.
+ * guest) and device memory out of reach (A6, A25). Buffers may also lie in a window: the one kind
+ * of device memory that is memory. Nothing changes after mem_create() but where a window is, so
+ * there are no locks. Calls: mmap, madvise, log.h.
  */
 #include "mem.h"
 #include "log.h"
+#include "window.h"
 #include <linux/mman.h>
 #include <sys/mman.h>
 
@@ -139,6 +141,21 @@ void *mem_span(const struct mem *m, gpa_t gpa, uint64_t n)
 		return n && n <= r->len - (gpa.v - r->base) ? r->host + (gpa.v - r->base) : NULL;
 	}
 	return NULL;
+}
+
+void *mem_buffer(const struct mem *m, gpa_t gpa, uint64_t n)
+{
+	void *p = mem_span(m, gpa, n);
+
+	for (const struct window *w = m->windows; !p && w; w = w->next) {
+		/* One load: the guest may move the window meanwhile, the host's side stays. */
+		uint64_t base = __atomic_load_n(&w->base, __ATOMIC_RELAXED);
+
+		if (base && gpa.v >= base && gpa.v - base < w->size && n &&
+		    n <= w->size - (gpa.v - base))
+			p = w->host + (gpa.v - base);
+	}
+	return p;
 }
 
 int mem_read(const struct mem *m, gpa_t gpa, void *dst, size_t n)

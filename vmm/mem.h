@@ -26,11 +26,15 @@ struct mem_region {
 	uint8_t *host;
 };
 
+struct window; /* window.h */
+
 struct mem {
 	struct mem_region region[MEM_REGIONS];
 	unsigned nregions;
 	uint64_t total;
-	void *map; /* the one host mapping behind all regions, incl. alignment slack */
+	struct window
+		*windows; /* all there are, made before the vCPUs run; what has them owns them */
+	void *map;        /* the one host mapping behind all regions, incl. alignment slack */
 	size_t map_len;
 };
 
@@ -50,8 +54,9 @@ int mem_write(struct mem *, gpa_t, const void *src, size_t n) must_check;
  */
 void *mem_span(const struct mem *, gpa_t, uint64_t n);
 /*
- * The same for buffers alone, which may also lie in a window (window.h): another device's DAX pages are good for direct
- * I/O. Only system calls and what survives a fault (window_fault()) may touch it.
+ * The same for buffers alone, which may also lie in a window (window.h), all in one: another device's DAX pages are good
+ * for direct I/O. They may be inaccessible or go at any moment: system calls then say EFAULT, our own copies get zeros
+ * (window_init()).
  */
 void *mem_buffer(const struct mem *, gpa_t, uint64_t n);
 

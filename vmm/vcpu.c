@@ -7,7 +7,7 @@
  * its handler has a kvm_run to write to, so a kick is never lost and never finds nothing (hard
  * cases C1, C5). Exits go to the vm's buses, whose owners lock for themselves; whatever is not
  * understood ends the machine with the registers in the log (C23). Spec: KVM API, section 5
- * (kvm_run). Calls: vm.h, bus.h, arch.h, sandbox.h.
+ * (kvm_run). Calls: vm.h, bus.h, arch.h, sandbox.h, window.h.
  */
 #include "vcpu.h"
 #include "arch.h"
@@ -15,6 +15,7 @@
 #include "log.h"
 #include "sandbox.h"
 #include "vm.h"
+#include "window.h"
 #include <assert.h>
 #include <linux/kvm.h>
 #include <pthread.h>
@@ -32,7 +33,8 @@ struct vcpu {
 	int fd;
 	struct kvm_run *run; /* shared with KVM; owned by the thread while it runs */
 	pthread_t thread;
-	bool started; /* thread is valid; main's */
+	bool started;          /* thread is valid; main's */
+	unsigned windows_seen; /* window_repair()'s */
 };
 
 struct vcpus {
@@ -51,6 +53,7 @@ static const struct syscall_rule vcpu_rules[] = {
 	SYSCALL_IOCTL(KVM_SET_GSI_ROUTING, "the guest wrote an MSI-X entry"),
 	SYSCALL_IOCTL(KVM_IRQFD, "the guest wrote an MSI-X entry for the first time"),
 	SYSCALL_IOCTL(KVM_IOEVENTFD, "the guest moved a BAR, enabled or reset a device"),
+	SYSCALL_IOCTL(KVM_SET_USER_MEMORY_REGION, "the guest moved a BAR that is a window"),
 };
 static const struct syscalls vcpu_syscalls = {.rules = vcpu_rules, .n = ARRAY_LEN(vcpu_rules)};
 
@@ -177,15 +180,30 @@ static void handle_exit(const struct vcpu *v)
 	end_with_dump(v, VM_ERROR, "unexpected KVM exit %u", run->exit_reason);
 }
 
-static void run_once(const struct vcpu *v)
+/* What a window cannot mend: a write where the host's disk is full or the file is read-only, or where nothing is mapped. */
+static void end_by_error(const struct vcpu *v, int error)
 {
+	bool window = error == EFAULT && v->all->vm->mem->windows;
+
+	end_with_dump(v, VM_ERROR, "KVM_RUN: %s%s", strerror(error),
+		      window ? " (DAX: nothing mapped, read-only, or the host's disk is full)"
+			     : "");
+}
+
+static void run_once(struct vcpu *v)
+{
+	int error;
+
 	/* Runs guest code until something needs us; the argument is unused. */
 	if (ioctl(v->fd, KVM_RUN, 0) == 0) {
 		handle_exit(v);
 		return;
 	}
-	if (errno != EINTR && errno != EAGAIN) {
-		end_with_dump(v, VM_ERROR, "KVM_RUN: %s", strerror(errno));
+	error = errno;
+	if (error == EFAULT && window_repair(v->all->vm, &v->windows_seen))
+		return;
+	if (error != EINTR && error != EAGAIN) {
+		end_by_error(v, error);
 		return;
 	}
 	/*

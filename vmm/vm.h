@@ -46,7 +46,6 @@ enum vm_end {
 #define VM_MSI_ROUTES 1024
 
 struct irq_table; /* irq.c */
-struct window;    /* window.h */
 
 struct vm {
 	int kvm_fd, vm_fd; /* -1 without KVM */
@@ -62,8 +61,7 @@ struct vm {
 	bool has_pci;        /* describe the host bridge, MCFG and _PRT */
 	int16_t pci_gsi[32]; /* GSI of each slot's INTA, for the boot tables; -1: none */
 
-	uint64_t mmio_next;     /* next virtio-mmio window */
-	struct window *windows; /* all there are, made before the vCPUs run */
+	uint64_t mmio_next; /* next virtio-mmio window */
 	struct irq_table *irqs;
 
 	int end_fd; /* eventfd: readable once the machine has ended */
