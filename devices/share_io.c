@@ -166,11 +166,15 @@ int64_t share_lseek(struct share_file *file, uint64_t off, int whence)
 	return found < 0 ? -errno : found;
 }
 
-/* The mapping holds the file: its descriptor is not needed any more. */
+/*
+ * The mapping holds the file: its descriptor is not needed any more. It is made elsewhere and moved: some files refuse to
+ * be mapped after what was at addr has been taken away.
+ */
 int share_map(struct share_inode *inode, void *addr, size_t len, uint64_t off, bool writable)
 {
 	const int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
 	auto_fd fd = -1;
+	void *p;
 	int err;
 
 	if (inode->type != S_IFREG || off > INT64_MAX - len)
@@ -180,8 +184,14 @@ int share_map(struct share_inode *inode, void *addr, size_t len, uint64_t off, b
 	err = share_path_reopen(inode, writable ? O_RDWR : O_RDONLY, &fd);
 	if (err)
 		return err;
-	return mmap(addr, len, prot, MAP_SHARED | MAP_FIXED, fd, (off_t)off) == MAP_FAILED ? -errno
-											   : 0;
+	p = mmap(NULL, len, prot, MAP_SHARED, fd, (off_t)off);
+	if (p == MAP_FAILED)
+		return -errno;
+	if (mremap(p, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, addr) != MAP_FAILED)
+		return 0;
+	err = -errno;
+	munmap(p, len);
+	return err;
 }
 
 /* ---- copies inside the host ---- */

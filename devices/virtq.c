@@ -230,8 +230,8 @@ static inline int add_buffer(const struct virtq *vq, struct chain *c, const stru
 		return 0;
 	if (__builtin_add_overflow(c->rd_len + c->wr_len, d->len, &sum))
 		return -EPROTO;
-	/* All in one region of RAM or nothing: no device memory, no wrap, no seam (A6, A25). */
-	p = mem_span(vq->mem, GPA(d->addr), d->len);
+	/* All in one region of RAM, or in one window, or nothing: no device memory, no wrap, no seam (A6, A25). */
+	p = mem_buffer(vq->mem, GPA(d->addr), d->len);
 	if (!p)
 		return -EPROTO;
 	c->iov[c->nrd + c->nwr] = (struct iovec){.iov_base = p, .iov_len = d->len};
