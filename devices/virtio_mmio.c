@@ -6,15 +6,18 @@
  * and writes nothing; the configuration area takes any width (hard case B13). Registers are touched by vCPU threads,
  * the interrupt by the iothread too: what both use is atomic. Selectors are the driver's to serialise; they are
  * atomic so that a driver that does not can only confuse itself.
+ * A shared memory region lies where the host put it for good; its registers are the driver's only way to find it.
  * Spec: virtio 1.2, 4.2.2 (registers), 4.2.3 (set-up). Calls: virtio.h, bus.h, irq.h, vm.h.
  */
 #include "virtio.h"
 #include "../vmm/irq.h"
 #include "../vmm/log.h"
 #include "../vmm/vm.h"
+#include "../vmm/window.h"
 #include <linux/virtio_mmio.h>
 
 #define WINDOW 0x1000u
+#define NO_SHM UINT32_MAX /* selected: ids are bytes */
 
 struct virtio_mmio {
 	struct transport tp;
@@ -23,10 +26,11 @@ struct virtio_mmio {
 	uint64_t base;
 	unsigned doorbells; /* of the first queues */
 	bool mapped;
+	uint64_t shm_base; /* 0: nowhere */
 
 	/* Atomic. */
 	uint32_t interrupt_status;
-	uint32_t features_sel, driver_features_sel, queue_sel;
+	uint32_t features_sel, driver_features_sel, queue_sel, shm_sel;
 };
 
 static struct virtio_mmio *mmio_of(struct transport *tp)
@@ -100,6 +104,25 @@ static void queue_reg_write(struct virtio_mmio *m, uint64_t off, uint32_t v)
 			virtio_queue_write(m->tp.dev, get(&m->queue_sel), queue_regs[i].reg, v);
 }
 
+/* 4.2.2: of a region that does not exist all is ones, its length tells. */
+static uint32_t shm_read(struct virtio_mmio *m, uint64_t off)
+{
+	const struct virtio_dev *dev = m->tp.dev;
+
+	if (!m->shm_base || get(&m->shm_sel) != dev->shm_id)
+		return UINT32_MAX;
+	switch (off) {
+	case VIRTIO_MMIO_SHM_LEN_LOW:
+		return (uint32_t)dev->shm->size;
+	case VIRTIO_MMIO_SHM_LEN_HIGH:
+		return (uint32_t)(dev->shm->size >> 32);
+	case VIRTIO_MMIO_SHM_BASE_LOW:
+		return (uint32_t)m->shm_base;
+	default:
+		return (uint32_t)(m->shm_base >> 32);
+	}
+}
+
 static uint32_t reg_read(struct virtio_mmio *m, uint64_t off)
 {
 	struct virtio_dev *dev = m->tp.dev;
@@ -123,7 +146,7 @@ static uint32_t reg_read(struct virtio_mmio *m, uint64_t off)
 	case VIRTIO_MMIO_SHM_LEN_HIGH:
 	case VIRTIO_MMIO_SHM_BASE_LOW:
 	case VIRTIO_MMIO_SHM_BASE_HIGH:
-		return UINT32_MAX; /* 4.2.2: a region that does not exist, whichever is selected */
+		return shm_read(m, off);
 	case VIRTIO_MMIO_CONFIG_GENERATION:
 		return virtio_config_generation(dev);
 	default:
@@ -147,6 +170,9 @@ static void reg_write(struct virtio_mmio *m, uint64_t off, uint32_t v)
 		break;
 	case VIRTIO_MMIO_QUEUE_SEL:
 		set(&m->queue_sel, v);
+		break;
+	case VIRTIO_MMIO_SHM_SEL:
+		set(&m->shm_sel, v);
 		break;
 	case VIRTIO_MMIO_QUEUE_NOTIFY:
 		virtio_queue_kick(dev, v);
@@ -198,12 +224,50 @@ static void mmio_reset(struct transport *tp)
 	set(&m->features_sel, 0);
 	set(&m->driver_features_sel, 0);
 	set(&m->queue_sel, 0);
+	set(&m->shm_sel, NO_SHM);
+}
+
+/* Registers and windows alike exit to the bus where KVM does not answer itself. */
+static int range_add(struct virtio_mmio *m, uint64_t base, uint64_t len, const struct bus_ops *ops,
+		     void *owner)
+{
+	return bus_add(&m->vm->mmio, &(struct bus_range){.base = base,
+							 .len = len,
+							 .ops = ops,
+							 .owner = owner,
+							 .name = m->tp.dev->base.name});
+}
+
+static int shm_add(struct virtio_mmio *m)
+{
+	struct window *shm = m->tp.dev->shm;
+	uint64_t base;
+	int r = window_alloc(shm, &base);
+
+	if (!r)
+		r = range_add(m, base, shm->size, &window_ops, shm);
+	if (r)
+		return r;
+	m->shm_base = base;
+	return window_place(shm, base);
+}
+
+static void shm_remove(struct virtio_mmio *m)
+{
+	struct window *shm = m->tp.dev->shm;
+
+	if (!m->shm_base)
+		return;
+	if (window_place(shm, 0))
+		log_warn("%s: KVM keeps its shared memory", m->tp.dev->base.name);
+	bus_remove(&m->vm->mmio, m->shm_base, shm);
 }
 
 static void mmio_destroy(struct transport *tp)
 {
 	struct virtio_mmio *m = mmio_of(tp);
 
+	shm_remove(m);
 	if (m->mapped)
 		bus_remove(&m->vm->mmio, m->base, m);
 	while (m->doorbells--)
@@ -236,7 +300,6 @@ static int doorbells_add(struct virtio_mmio *m)
 
 static int wire(struct virtio_mmio *m)
 {
-	struct virtio_dev *dev = m->tp.dev;
 	int gsi = irq_gsi_alloc(m->vm), r;
 
 	if (gsi < 0)
@@ -250,11 +313,7 @@ static int wire(struct virtio_mmio *m)
 	r = doorbells_add(m);
 	if (r)
 		return r;
-	r = bus_add(&m->vm->mmio, &(struct bus_range){.base = m->base,
-						      .len = WINDOW,
-						      .ops = &mmio_ops,
-						      .owner = m,
-						      .name = dev->base.name});
+	r = range_add(m, m->base, WINDOW, &mmio_ops, m);
 	if (r)
 		return r;
 	m->mapped = true;
@@ -270,12 +329,21 @@ int virtio_mmio_create(struct virtio_dev *dev, struct vm *vm)
 
 	if (!m)
 		return -ENOMEM;
-	*m = (struct virtio_mmio){.tp = {&mmio_transport, dev}, .vm = vm, .irq = IRQ_INIT};
+	*m = (struct virtio_mmio){
+		.tp = {&mmio_transport, dev}, .vm = vm, .irq = IRQ_INIT, .shm_sel = NO_SHM};
 	r = wire(m);
-	if (r) {
+	if (r)
 		log_err("%s: virtio-mmio has %d interrupt pins, one for each device (%s): %s",
 			dev->base.name, IRQ_FREE_PINS,
 			log_remedy(-r, "configure fewer, or use transport pci"), strerror(-r));
+	if (!r && dev->shm) {
+		r = shm_add(m);
+		if (r)
+			log_err("%s: no room for %llu MiB of shared memory (%s): %s",
+				dev->base.name, (unsigned long long)(dev->shm->size >> 20),
+				log_remedy(-r, "make it smaller"), strerror(-r));
+	}
+	if (r) {
 		mmio_destroy(&m->tp);
 		return r;
 	}

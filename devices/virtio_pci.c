@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * virtio_pci.c - the PCI transport: one function, two 32-bit BARs, MSI-X with the pin as fallback.
+ * virtio_pci.c - the PCI transport: one function, two or three BARs, MSI-X with the pin as fallback.
  *
  *   BAR 0, 16 KiB   0x0000 common   0x1000 ISR   0x2000 device configuration   0x3000 notify, 4 bytes per queue
  *   BAR 1,  4 KiB   MSI-X table and pending bits
+ *   BAR 2, 64-bit   the shared memory region of a device that has one: memory, not registers (hard case B20)
  *
  * A page for each, so that the notify page never shares one with registers that must exit; MSI-X is apart because it
  * knows nothing of virtio. Registers are touched by vCPU threads, interrupts come from the iothread: what both use is
@@ -16,11 +17,13 @@
 #include "../vmm/irq.h"
 #include "../vmm/log.h"
 #include "../vmm/vm.h"
+#include "../vmm/window.h"
 #include <assert.h>
 #include <linux/virtio_pci.h>
 
 #define REGS_BAR  0
 #define MSIX_BAR  1
+#define SHM_BAR   2
 #define REGS_SIZE 0x4000u
 
 #define COMMON_OFF  0x0000u
@@ -42,6 +45,7 @@ struct virtio_pci {
 	struct msix msix;
 	struct vm *vm;    /* borrowed */
 	unsigned cfg_cap; /* where the configuration access capability is (4.1.4.9) */
+	struct log_limit shm_misplaced;
 
 	/* Atomic. Selectors are the driver's to serialise; vectors are read by the iothread. */
 	uint32_t features_sel, driver_features_sel;
@@ -293,24 +297,60 @@ static void vectors_write(void *owner, uint64_t off, const void *data, unsigned 
 
 static const struct bus_ops vectors_ops = {.read = vectors_read, .write = vectors_write};
 
-/* The doorbells go where the BAR goes (B10, B11). One that KVM refuses exits and is kicked by regs_write(). */
-static void doorbells_move(struct pci_dev *pci, unsigned i, uint64_t old)
+/* Where KVM answers these are not called. */
+static void shm_read(void *owner, uint64_t off, void *data, unsigned len)
 {
-	struct virtio_pci *vp = vp_of_pci(pci);
+	struct virtio_pci *vp = owner;
+
+	window_ops.read(vp->tp.dev->shm, off, data, len);
+}
+
+static void shm_write(void *owner, uint64_t off, const void *data, unsigned len)
+{
+	struct virtio_pci *vp = owner;
+
+	window_ops.write(vp->tp.dev->shm, off, data, len);
+}
+
+static const struct bus_ops shm_ops = {.read = shm_read, .write = shm_write};
+
+/* The doorbells go where the BAR goes (B10, B11). One that KVM refuses exits and is kicked by regs_write(). */
+static void doorbells_move(struct virtio_pci *vp, uint64_t old, uint64_t addr)
+{
 	struct virtio_dev *dev = vp->tp.dev;
 
-	if (i != REGS_BAR)
-		return;
 	for (unsigned q = 0; q < dev->nqueues; q++) {
-		uint64_t off = NOTIFY_OFF + q * NOTIFY_STEP, addr = pci->bar[i].addr;
+		uint64_t off = NOTIFY_OFF + q * NOTIFY_STEP;
 		int fd = dev->vq[q].kick_fd, r;
 
 		if (old)
 			vm_doorbell_del(vp->vm, old + off, 0, fd);
 		r = addr ? vm_doorbell_add(vp->vm, addr + off, 0, fd) : 0;
 		if (r)
-			log_debug("%s: no doorbell for queue %u: %s", pci->name, q, strerror(-r));
+			log_debug("%s: no doorbell for queue %u: %s", vp->pci.name, q,
+				  strerror(-r));
 	}
+}
+
+/* Over RAM, say: its accesses exit, those that RAM does not answer, and it is no buffer of anybody's. */
+static void shm_move(struct virtio_pci *vp, uint64_t addr)
+{
+	int r = window_place(vp->tp.dev->shm, addr);
+
+	if (r)
+		log_limited(&vp->shm_misplaced, LOG_WARN,
+			    "%s: the guest put its shared memory at 0x%llx: %s; not mapped there",
+			    vp->pci.name, (unsigned long long)addr, strerror(-r));
+}
+
+static void pci_bar_moved(struct pci_dev *pci, unsigned i, uint64_t old)
+{
+	struct virtio_pci *vp = vp_of_pci(pci);
+
+	if (i == REGS_BAR)
+		doorbells_move(vp, old, pci->bar[i].addr);
+	if (i == SHM_BAR)
+		shm_move(vp, pci->bar[i].addr);
 }
 
 /* ---- configuration space ---- */
@@ -324,30 +364,30 @@ static bool touches(unsigned off, unsigned len, unsigned start, unsigned n)
  * The window into the BARs (4.1.4.9, B9): the capability says BAR, offset and width, its data bytes are the access.
  * Whatever the guest put there that is not a whole aligned access inside a BAR of ours is no access.
  */
-struct window {
+struct access {
 	const struct pci_bar *bar;
 	uint32_t off, len;
 };
 
-static bool window_get(struct virtio_pci *vp, struct window *w)
+static bool access_get(struct virtio_pci *vp, struct access *a)
 {
 	const uint8_t *cap = vp->pci.config + vp->cfg_cap;
 	unsigned bar = cap[VIRTIO_PCI_CAP_BAR];
 
-	w->off = pci_get(cap, VIRTIO_PCI_CAP_OFFSET, 4);
-	w->len = pci_get(cap, VIRTIO_PCI_CAP_LENGTH, 4);
+	a->off = pci_get(cap, VIRTIO_PCI_CAP_OFFSET, 4);
+	a->len = pci_get(cap, VIRTIO_PCI_CAP_LENGTH, 4);
 	if (bar >= PCI_BARS || !vp->pci.bar[bar].size)
 		return false;
-	w->bar = &vp->pci.bar[bar];
-	return (w->len == 1 || w->len == 2 || w->len == 4) && IS_ALIGNED(w->off, w->len) &&
-	       w->off < w->bar->size;
+	a->bar = &vp->pci.bar[bar];
+	return (a->len == 1 || a->len == 2 || a->len == 4) && IS_ALIGNED(a->off, a->len) &&
+	       a->off < a->bar->size;
 }
 
 static void pci_config_reading(struct pci_dev *pci, unsigned off, unsigned len)
 {
 	struct virtio_pci *vp = vp_of_pci(pci);
 	unsigned data = vp->cfg_cap + CFG_DATA_OFF;
-	struct window w;
+	struct access a;
 
 	if (touches(off, len, PCI_STATUS, 2)) {
 		pthread_mutex_lock(&vp->lock);
@@ -356,18 +396,18 @@ static void pci_config_reading(struct pci_dev *pci, unsigned off, unsigned len)
 			pci->config[PCI_STATUS] |= PCI_STATUS_INTERRUPT;
 		pthread_mutex_unlock(&vp->lock);
 	}
-	if (touches(off, len, data, 4) && window_get(vp, &w))
-		w.bar->ops->read(vp, w.off, pci->config + data, w.len);
+	if (touches(off, len, data, 4) && access_get(vp, &a))
+		a.bar->ops->read(vp, a.off, pci->config + data, a.len);
 }
 
 static void pci_config_written(struct pci_dev *pci, unsigned off, unsigned len)
 {
 	struct virtio_pci *vp = vp_of_pci(pci);
 	unsigned data = vp->cfg_cap + CFG_DATA_OFF;
-	struct window w;
+	struct access a;
 
-	if (touches(off, len, data, 4) && window_get(vp, &w))
-		w.bar->ops->write(vp, w.off, pci->config + data, w.len);
+	if (touches(off, len, data, 4) && access_get(vp, &a))
+		a.bar->ops->write(vp, a.off, pci->config + data, a.len);
 	msix_config_written(&vp->msix);
 	pthread_mutex_lock(&vp->lock);
 	vp->intx_disabled = pci_get(pci->config, PCI_COMMAND, 2) & PCI_COMMAND_INTX_DISABLE;
@@ -409,6 +449,23 @@ static struct virtio_pci_cap part(uint8_t type, uint32_t off, uint32_t len, uint
 				       .bar = REGS_BAR,
 				       .offset = htole32(off),
 				       .length = htole32(len)};
+}
+
+/* 4.1.4.7: a length and an offset of 64 bits each, and the region's id. */
+static void shm_init(struct virtio_pci *vp)
+{
+	const struct virtio_dev *dev = vp->tp.dev;
+	uint64_t size = dev->shm->size;
+	struct virtio_pci_cap64 shm = {.cap = {.cap_len = sizeof(shm),
+					       .cfg_type = VIRTIO_PCI_CAP_SHARED_MEMORY_CFG,
+					       .bar = SHM_BAR,
+					       .id = dev->shm_id,
+					       .length = htole32((uint32_t)size)},
+				       .length_hi = htole32((uint32_t)(size >> 32))};
+
+	vp->pci.bar[SHM_BAR] =
+		(struct pci_bar){.size = size, .is64 = true, .prefetch = true, .ops = &shm_ops};
+	pci_add_cap(&vp->pci, PCI_CAP_ID_VNDR, &shm, sizeof(shm));
 }
 
 static void parts_init(struct virtio_pci *vp)
@@ -494,7 +551,9 @@ static int function_init(struct virtio_pci *vp)
 	if (r)
 		return r;
 	parts_init(vp);
-	pci->bar_moved = doorbells_move;
+	if (vp->tp.dev->shm)
+		shm_init(vp);
+	pci->bar_moved = pci_bar_moved;
 	pci->config_written = pci_config_written;
 	pci->config_reading = pci_config_reading;
 	return 0;
@@ -536,8 +595,8 @@ int virtio_pci_create(struct virtio_dev *dev, struct vm *vm, struct pci_host *ho
 	dev->tp = &vp->tp;
 	return 0;
 fail:
-	log_err("%s: virtio-pci: %s (fewer devices, or raise ulimit -n)", dev->base.name,
-		strerror(-r));
+	log_err("%s: virtio-pci: %s (fewer devices%s, or raise ulimit -n)", dev->base.name,
+		strerror(-r), dev->shm ? ", a smaller window" : "");
 	if (vp)
 		pci_destroy(&vp->tp);
 	return r;

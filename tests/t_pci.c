@@ -322,6 +322,42 @@ static void t_window64(struct vm *vm, struct pci_host *h)
 	pci_host_remove(&f.pci);
 }
 
+/* The window of a share: 8 GiB, in what the boot tables say is the bridge's, with RAM above 4 GiB or without (B20). */
+static void t_large(uint64_t ram)
+{
+	struct vm_params params = {.mem_size = ram, .pages = MEM_PAGES_SMALL, .ncpus = 1};
+	uint64_t base, bar, size = GIB(8);
+	struct pci_host *h;
+	struct fn f, g;
+	struct vm *vm;
+
+	need(!vm_create_bare(&vm, &params));
+	need(!pci_host_create(&h, vm));
+	base = arch_pci64_base(vm);
+	fn_init(&f, "large");
+	f.pci.bar[4] =
+		(struct pci_bar){.size = size, .is64 = true, .prefetch = true, .ops = &bar_ops};
+	g = f;
+	g.pci.bar_owner = &g;
+	need(!pci_host_add(h, &f.pci, false) && !pci_host_add(h, &g.pci, false));
+	bar = bar_now(vm, &f, 4) | ecam_get(vm, ecam(&f, PCI_BASE_ADDRESS_5), 4) << 32;
+	ok(bar >= base && bar + size <= base + ARCH_PCI64_SIZE && IS_ALIGNED(bar, size) &&
+		   !mem_span(vm->mem, GPA(bar), 1),
+	   "%llu MiB of RAM: a BAR of 8 GiB lies above it, in the bridge's window, aligned",
+	   (unsigned long long)(ram >> 20));
+	is(bar_now(vm, &g, 4) | ecam_get(vm, ecam(&g, PCI_BASE_ADDRESS_5), 4) << 32, bar + size,
+	   "and another follows");
+	ecam_put(vm, ecam(&f, PCI_BASE_ADDRESS_4), 4, UINT32_MAX);
+	ecam_put(vm, ecam(&f, PCI_BASE_ADDRESS_5), 4, UINT32_MAX);
+	ok(ecam_get(vm, ecam(&f, PCI_BASE_ADDRESS_4), 4) == 0xc &&
+		   ecam_get(vm, ecam(&f, PCI_BASE_ADDRESS_5), 4) == 0xfffffffe,
+	   "its size is found over both halves");
+	pci_host_remove(&f.pci);
+	pci_host_remove(&g.pci);
+	pci_host_destroy(h);
+	vm_destroy(vm);
+}
+
 static void t_full(struct vm *vm, struct pci_host *h)
 {
 	static struct fn f[PCI_SLOTS];
@@ -369,6 +405,10 @@ int main(void)
 	t_moving(vm, &f);
 	t_swap(vm, &f, &g);
 	t_window64(vm, h);
+	t_large(MIB(128));
+	t_large(GIB(3));
+	t_large(GIB(3) + MIB(2));
+	t_large(GIB(21));
 	t_full(vm, h);
 	port_put(vm, 0xcf9, 1, 0x02);
 	is(vm_get_end(vm), VM_RUNNING, "the reset register can be prepared");

@@ -8,6 +8,7 @@
 #include "fakeguest.h"
 #include "echo.h"
 #include "tap.h"
+#include <sys/mman.h>
 
 #define S(bit) VIRTIO_CONFIG_S_##bit
 
@@ -98,6 +99,12 @@ static void publish(struct rig *r, uint32_t i, uint64_t buf)
 	fg_avail_push(q, 0);
 }
 
+/* Low half, then high. */
+static uint64_t shm(struct rig *r, uint64_t off)
+{
+	return rd32(r, off) | (uint64_t)rd32(r, off + 4) << 32;
+}
+
 static void t_registers(struct rig *r)
 {
 	is(rd32(r, VIRTIO_MMIO_MAGIC_VALUE), 0x74726976, "the magic value is there");
@@ -116,8 +123,8 @@ static void t_registers(struct rig *r)
 	is(rd32(r, VIRTIO_MMIO_QUEUE_NUM_MAX) + rd32(r, VIRTIO_MMIO_QUEUE_READY), 0,
 	   "whatever its number");
 	wr32(r, VIRTIO_MMIO_SHM_SEL, 0);
-	ok(rd32(r, VIRTIO_MMIO_SHM_LEN_LOW) == UINT32_MAX &&
-		   rd32(r, VIRTIO_MMIO_SHM_LEN_HIGH) == UINT32_MAX,
+	ok(shm(r, VIRTIO_MMIO_SHM_LEN_LOW) == UINT64_MAX &&
+		   shm(r, VIRTIO_MMIO_SHM_BASE_LOW) == UINT64_MAX,
 	   "there is no shared memory region");
 	wr32(r, VIRTIO_MMIO_STATUS, S(ACKNOWLEDGE));
 	wr32(r, VIRTIO_MMIO_STATUS, 0x100);
@@ -221,6 +228,81 @@ static void t_one(uint16_t nqueues)
 	fg_destroy(r.fg);
 }
 
+/* Two devices with a region each, and where the driver finds them. */
+static void t_shm(void)
+{
+	struct fakeguest *fg = fg_create(MIB(16));
+	struct rig r[2] = {{.fg = fg}, {.fg = fg}};
+	struct window *w[2];
+	uint64_t base[2], v = 0;
+
+	for (unsigned i = 0; i < 2; i++) {
+		need(!window_create(&w[i], fg->vm, "echo", i ? MIB(2) : GIB(8)));
+		echo_init(&r[i].echo, 1);
+		r[i].echo.v.shm = w[i];
+		r[i].echo.v.shm_id = (uint8_t)(i ? 255 : 0);
+		need(!virtio_attach(&r[i].echo.v, fg->vm));
+		need(!virtio_mmio_create(&r[i].echo.v, fg->vm));
+		need(!virtio_run(&r[i].echo.v));
+		r[i].m = mmio_of(r[i].echo.v.tp);
+		r[i].base = r[i].m->base;
+		is(shm(&r[i], VIRTIO_MMIO_SHM_LEN_LOW), -1, "before one is selected there is none");
+		wr32(&r[i], VIRTIO_MMIO_SHM_SEL, r[i].echo.v.shm_id);
+		is(shm(&r[i], VIRTIO_MMIO_SHM_LEN_LOW), i ? MIB(2) : GIB(8),
+		   "a shared memory region tells its length");
+		base[i] = shm(&r[i], VIRTIO_MMIO_SHM_BASE_LOW);
+		ok(base[i] == w[i]->base && IS_ALIGNED(base[i], w[i]->size) &&
+			   base[i] > fg->vm->mem->total,
+		   "and its place, above RAM");
+		ok(mem_buffer(fg->vm->mem, GPA(base[i]), w[i]->size) == w[i]->host, "where it is");
+		wr32(&r[i], VIRTIO_MMIO_SHM_SEL, 1);
+		ok(shm(&r[i], VIRTIO_MMIO_SHM_LEN_LOW) == UINT64_MAX &&
+			   shm(&r[i], VIRTIO_MMIO_SHM_BASE_LOW) == UINT64_MAX,
+		   "another id tells nothing");
+		wr32(&r[i], VIRTIO_MMIO_SHM_SEL, r[i].echo.v.shm_id | 0x100);
+		is(shm(&r[i], VIRTIO_MMIO_SHM_LEN_LOW), -1, "nor does one of more than a byte");
+	}
+	wr32(&r[0], VIRTIO_MMIO_SHM_SEL, 0);
+	wr32(&r[0], VIRTIO_MMIO_STATUS, 0);
+	ok(shm(&r[0], VIRTIO_MMIO_SHM_LEN_LOW) == UINT64_MAX && w[0]->base == base[0],
+	   "a reset forgets the selection, and the region stays");
+	/* An access by exit: what KVM emulates, or has no slot for. */
+	need(mmap(window_hold(w[1], 0, MIB(2)), MIB(2), PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == w[1]->host);
+	window_mapped(w[1], 0, MIB(2), true);
+	memcpy(w[1]->host + 16, "12345678", 8);
+	bus_read(&fg->vm->mmio, base[1] + 16, &v, 8);
+	ok(!memcmp(&v, "12345678", 8), "the bus reads what lies in it");
+	bus_write(&fg->vm->mmio, base[1] + MIB(2) - 4, "abcd", 4);
+	ok(!memcmp(w[1]->host + MIB(2) - 4, "abcd", 4), "and writes it");
+	for (unsigned i = 0; i < 2; i++) {
+		virtio_detach(&r[i].echo.v);
+		is(w[i]->base, 0, "a detached device takes its region away");
+		window_destroy(w[i]);
+	}
+	bus_read(&fg->vm->mmio, base[1], &v, 8);
+	ok(v == UINT64_MAX && fg->vm->mmio.n == 0, "and leaves the bus");
+	fg_destroy(fg);
+}
+
+/* A region that finds no place: the device is refused with nothing left behind. */
+static void t_shm_large(void)
+{
+	struct fakeguest *fg = fg_create(MIB(16));
+	struct window *w;
+	struct echo e;
+
+	need(!window_create(&w, fg->vm, "echo", GIB(64)));
+	echo_init(&e, 1);
+	e.v.shm = w;
+	need(!virtio_attach(&e.v, fg->vm));
+	is(virtio_mmio_create(&e.v, fg->vm), -ENOSPC, "a region without a place is refused");
+	ok(!e.v.tp && fg->vm->mmio.n == 0 && w->base == 0, "and leaves nothing");
+	virtio_detach(&e.v);
+	window_destroy(w);
+	fg_destroy(fg);
+}
+
 /* Pins run out before windows do: the last device is refused with nothing left behind. */
 static void t_many(void)
 {
@@ -246,6 +328,8 @@ int main(void)
 {
 	t_one(1);
 	t_one(3);
+	t_shm();
+	t_shm_large();
 	t_many();
 	return done();
 }

@@ -3,7 +3,7 @@
  * t_virtio_pci.c - virtio over PCI: capabilities, common configuration, MSI-X, the pin, the access window.
  *
  * Finds everything as a driver does, by the capabilities of configuration space, and works through the buses. Includes
- * the transport to look at its interrupts. Hard cases A17, A28, B1 to B10.
+ * the transport to look at its interrupts. Hard cases A17, A28, B1 to B11, B20.
  */
 #include "../devices/virtio_pci.c"
 #include "../vmm/arch.h"
@@ -11,6 +11,7 @@
 #include "echo.h"
 #include "tap.h"
 #include <sched.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #define S(bit) VIRTIO_CONFIG_S_##bit
@@ -22,7 +23,8 @@ struct rig {
 	struct echo echo;
 	struct virtio_pci *vp;
 	uint64_t ecam, common, isr, config, notify, table, pba;
-	unsigned msix_cap, window_cap, ncaps;
+	unsigned msix_cap, window_cap, shm_cap, ncaps;
+	struct window *shm;
 };
 
 static uint64_t rd(struct rig *r, uint64_t addr, unsigned len)
@@ -69,6 +71,9 @@ static void found_virtio_cap(struct rig *r, unsigned cap)
 	case VIRTIO_PCI_CAP_PCI_CFG:
 		r->window_cap = cap;
 		break;
+	case VIRTIO_PCI_CAP_SHARED_MEMORY_CFG:
+		r->shm_cap = cap;
+		break;
 	}
 }
 
@@ -91,10 +96,15 @@ static void discover(struct rig *r)
 		 (rd(r, r->ecam + r->msix_cap + PCI_MSIX_PBA, 4) & ~7ull);
 }
 
-static void rig_create(struct rig *r, bool with_config)
+static void rig_create(struct rig *r, bool with_config, uint64_t shm)
 {
 	*r = (struct rig){.fg = fg_create(MIB(16))};
 	echo_init(&r->echo, NQ);
+	if (shm) {
+		need(!window_create(&r->shm, r->fg->vm, "echo", shm));
+		r->echo.v.shm = r->shm;
+		r->echo.v.shm_id = 3;
+	}
 	if (!with_config) {
 		r->echo.v.config = NULL;
 		r->echo.v.config_len = 0;
@@ -116,6 +126,8 @@ static void rig_destroy(struct rig *r)
 	is(rd(r, r->ecam, 4), 0xffffffff, "a detached device leaves its slot");
 	is(rd(r, r->common, 4), 0xffffffff, "and its place");
 	pci_host_destroy(r->host);
+	ok(!r->shm || r->shm->base == 0, "and takes its shared memory with it");
+	window_destroy(r->shm);
 	r->fg->dev = NULL;
 	fg_destroy(r->fg);
 }
@@ -489,8 +501,144 @@ static void t_no_config(void)
 {
 	struct rig r;
 
-	rig_create(&r, false);
+	rig_create(&r, false, 0);
 	ok(!r.config && r.ncaps == 5, "a device without configuration has no capability for it");
+	rig_destroy(&r);
+}
+
+/* ---- shared memory ---- */
+
+static uint64_t shm_bar(struct rig *r)
+{
+	return bar_addr(r, SHM_BAR) | rd(r, r->ecam + PCI_BASE_ADDRESS_0 + 4 * (SHM_BAR + 1), 4)
+					      << 32;
+}
+
+static void set_shm_bar(struct rig *r, uint64_t at)
+{
+	wr(r, r->ecam + PCI_BASE_ADDRESS_0 + 4 * SHM_BAR, 4, (uint32_t)at);
+	wr(r, r->ecam + PCI_BASE_ADDRESS_0 + 4 * (SHM_BAR + 1), 4, at >> 32);
+}
+
+/* Where both the guest's accesses that exit and the buffers of devices find the byte at off of the window. */
+static bool shm_at(struct rig *r, uint64_t at, uint64_t off)
+{
+	r->shm->host[off]++;
+	return r->shm->base == at && rd(r, at + off, 1) == r->shm->host[off] &&
+	       mem_buffer(r->fg->vm->mem, GPA(at + off), 1) == r->shm->host + off;
+}
+
+static bool shm_nowhere(struct rig *r, uint64_t at)
+{
+	return r->shm->base == 0 && rd(r, at, 4) == UINT32_MAX &&
+	       !mem_buffer(r->fg->vm->mem, GPA(at), 1);
+}
+
+static void t_shm_found(struct rig *r)
+{
+	uint64_t cap = r->ecam + r->shm_cap;
+
+	ok(r->shm_cap && r->ncaps == 7, "a shared memory region has its capability");
+	is(rd(r, cap + VIRTIO_PCI_CAP_LEN, 1), 24, "of 24 bytes");
+	ok(rd(r, cap + offsetof(struct virtio_pci_cap, id), 1) == 3 &&
+		   rd(r, cap + VIRTIO_PCI_CAP_BAR, 1) == SHM_BAR,
+	   "with the region's id and BAR");
+	is(rd(r, cap + VIRTIO_PCI_CAP_OFFSET, 4) |
+		   rd(r, cap + offsetof(struct virtio_pci_cap64, offset_hi), 4) << 32,
+	   0, "it begins where the BAR does");
+	is(rd(r, cap + VIRTIO_PCI_CAP_LENGTH, 4) |
+		   rd(r, cap + offsetof(struct virtio_pci_cap64, length_hi), 4) << 32,
+	   r->shm->size, "and is as long");
+	is(rd(r, r->ecam + PCI_BASE_ADDRESS_0 + 4 * SHM_BAR, 4) & 0xf,
+	   PCI_BASE_ADDRESS_MEM_TYPE_64 | PCI_BASE_ADDRESS_MEM_PREFETCH,
+	   "a 64-bit prefetchable one");
+}
+
+static void t_shm_moves(struct rig *r)
+{
+	uint64_t a = shm_bar(r), b = a + 2 * r->shm->size, ones = UINT64_MAX;
+	uint64_t last = r->shm->size - 1;
+
+	/* What a file would be. */
+	need(mmap(window_hold(r->shm, 0, r->shm->size), r->shm->size, PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == r->shm->host);
+	window_mapped(r->shm, 0, r->shm->size, true);
+	ok(shm_at(r, a, 0) && shm_at(r, a, last), "it is where its BAR is");
+	wr(r, a + 5, 2, 0x4142);
+	ok(r->shm->host[5] == 0x42 && r->shm->host[6] == 0x41, "and can be written");
+	set_shm_bar(r, b);
+	ok(shm_at(r, b, 0) && shm_at(r, b, last) && !mem_buffer(r->fg->vm->mem, GPA(a), 1),
+	   "it moves with its BAR, and what is mapped in it too");
+	wr(r, r->ecam + PCI_COMMAND, 2, PCI_COMMAND_MASTER);
+	ok(shm_nowhere(r, b), "without memory decoding it is nowhere");
+	set_shm_bar(r, ones);
+	is(shm_bar(r), ~(r->shm->size - 1), "its size is found");
+	set_shm_bar(r, a);
+	wr(r, r->ecam + PCI_COMMAND, 2, PCI_COMMAND_MASTER | PCI_COMMAND_MEMORY);
+	ok(shm_at(r, a, 0), "and it comes back");
+	set_shm_bar(r, ones);
+	ok(r->shm->base == 0, "sizing it while it decodes harms nobody");
+	set_shm_bar(r, 0);
+	ok(r->shm->base == 0 &&
+		   mem_buffer(r->fg->vm->mem, GPA(0), 1) == r->fg->vm->mem->region[0].host,
+	   "nor does a place at 0");
+	set_shm_bar(r, b);
+	ok(shm_at(r, b, 7), "each time it comes back");
+}
+
+/* Over RAM, which answers itself, and over a device, whose place is taken. */
+static void t_shm_misplaced(struct rig *r)
+{
+	uint64_t a = shm_bar(r);
+
+	log_set_level(LOG_ERR);
+	set_shm_bar(r, ARCH_ECAM_BASE & ~(r->shm->size - 1));
+	ok(r->shm->base == 0 && rd(r, r->ecam, 2) == 0x1af4, "over other devices it is nowhere");
+	set_shm_bar(r, a);
+	ok(shm_at(r, a, 0), "until it leaves");
+	log_set_level(LOG_WARN);
+}
+
+static void t_shm_over_ram(void)
+{
+	struct rig r;
+
+	rig_create(&r, true, MIB(2));
+	log_set_level(LOG_ERR);
+	set_shm_bar(&r, MIB(4));
+	ok(r.shm->base == 0 && mem_buffer(r.fg->vm->mem, GPA(MIB(4)), 1) ==
+				       r.fg->vm->mem->region[0].host + MIB(4),
+	   "a small region over RAM is nowhere, and RAM stays");
+	set_shm_bar(&r, ARCH_PCI32_BASE + MIB(64));
+	ok(r.shm->base == ARCH_PCI32_BASE + MIB(64), "below 4 GiB it may lie");
+	log_set_level(LOG_WARN);
+	rig_destroy(&r);
+}
+
+/* The configuration access window reaches every BAR. */
+static void t_shm_window(struct rig *r)
+{
+	memcpy(r->shm->host + 8, "wxyz", 4);
+	window(r, SHM_BAR, 8, 4);
+	is(window_rd(r, 4), 0x7a797877, "shared memory is read through the access window");
+	window_wr(r, 4, 0x64636261);
+	ok(!memcmp(r->shm->host + 8, "abcd", 4), "and written");
+}
+
+static void t_shm(void)
+{
+	struct rig r;
+
+	rig_create(&r, true, GIB(8));
+	t_shm_found(&r);
+	t_shm_moves(&r);
+	t_shm_misplaced(&r);
+	t_shm_window(&r);
+	start(&r, false);
+	request(&r, 0);
+	settle(&r, 0);
+	set_cfg(&r, VIRTIO_PCI_COMMON_STATUS, 1, 0);
+	ok(r.shm->base != 0, "a reset leaves it where it is");
 	rig_destroy(&r);
 }
 
@@ -498,7 +646,7 @@ int main(void)
 {
 	struct rig r;
 
-	rig_create(&r, true);
+	rig_create(&r, true, 0);
 	t_identity(&r);
 	t_common(&r);
 	t_config(&r);
@@ -512,5 +660,7 @@ int main(void)
 	t_move(&r);
 	rig_destroy(&r);
 	t_no_config();
+	t_shm();
+	t_shm_over_ram();
 	return done();
 }
