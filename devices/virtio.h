@@ -69,10 +69,10 @@ struct virtio_dev {
 	const struct virtio_ops *ops;
 	uint16_t id; /* VIRTIO_ID_* */
 	uint16_t nqueues;
-	uint16_t
-		nthreads; /* iothreads; 0 means 1. The last nthreads - 1 queues have one each, the others share the first. */
-	uint32_t
-		poll_us; /* how long a thread looks for requests before it sleeps (loop_poll_limit()) */
+	/* Iothreads; 0 means 1. The last nthreads - 1 queues have one each, the others share the first. */
+	uint16_t nthreads;
+	/* How long a thread looks for requests before it sleeps (loop_poll_limit()); if not 0, kick() empties the queue. */
+	uint32_t poll_us;
 	struct window *shm; /* a shared memory region (2.10), or NULL; the device's own */
 	uint8_t shm_id;
 	uint16_t queue_size; /* maximum, a power of two, at most VIRTQ_MAX_SIZE */

@@ -359,6 +359,7 @@ static int blk_create(struct vm *vm, const void *config, unsigned index, struct 
 	memcpy(blk->id, id, strnlen(id, sizeof(blk->id)));
 	snprintf(blk->drive_id, sizeof(blk->drive_id), "%s", cfg->drive_id);
 	blk->unsafe = cfg->cache_type == BLK_CACHE_UNSAFE;
+	blk->v.poll_us = cfg->poll_us;
 	blk_describe(blk);
 	*out = &blk->v.base;
 	return 0;
@@ -435,6 +436,14 @@ static const struct opt blk_opts[] = {
 	 .min = 1,
 	 .max = VIRTIO_BLK_ID_BYTES,
 	 .help = "serial number the guest sees; without it the first 20 characters of drive_id"},
+	{.key = "poll_us",
+	 .kind = OPT_U32,
+	 AT(poll_us),
+	 .def = "50",
+	 .max = 1000,
+	 .help = "how many microseconds the drive's thread may look for requests before it sleeps; "
+		 "it "
+		 "learns how long is worth while; 0: not at all"},
 	{.key = "rate_limiter", .kind = OPT_LATER, .help = "rate limits come with a later version"},
 	{.key = "socket", .kind = OPT_LATER, .help = "vhost-user drives come with a later version"},
 };

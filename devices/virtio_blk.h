@@ -18,7 +18,8 @@ struct blk_config {
 	char *serial;   /* NULL: drive_id */
 	bool is_root_device, is_read_only;
 	int cache_type; /* enum blk_cache */
-	int io_engine;  /* accepted for Firecracker's files, without effect */
+	uint32_t poll_us;
+	int io_engine; /* accepted for Firecracker's files, without effect */
 };
 
 #endif

@@ -30,6 +30,21 @@ static void kick_ready(struct watch *w)
 		vq->dev->ops->kick(vq->dev, vq);
 }
 
+static bool queue_poll(struct poller *p)
+{
+	struct virtq *vq = container_of(p, struct virtq, poller);
+
+	if (!virtq_pending(vq))
+		return false;
+	vq->dev->ops->kick(vq->dev, vq);
+	return true;
+}
+
+static bool queue_arm(struct poller *p)
+{
+	return virtq_arm(container_of(p, struct virtq, poller));
+}
+
 void virtio_broken(struct virtio_dev *dev, struct virtq *vq, const char *what)
 {
 	uint8_t old;
@@ -110,13 +125,17 @@ static void queues_go_live(void *arg)
 {
 	struct errand *e = arg;
 
-	for (struct virtq *vq = queue_after(e, NULL); vq && !e->err; vq = queue_after(e, vq)) {
+	for (struct virtq *vq = queue_after(e, NULL); vq; vq = queue_after(e, vq)) {
 		if (!vq->running)
 			continue;
 		e->err = loop_watch(e->io, &vq->watch);
+		if (e->err)
+			break;
+		vq->polled = e->dev->poll_us > 0;
+		if (vq->polled)
+			loop_poll_add(e->io, &vq->poller);
 		/* What the driver published before its queue was live is found now (A15). */
-		if (!e->err)
-			virtio_queue_kick(e->dev, vq->index);
+		virtio_queue_kick(e->dev, vq->index);
 	}
 }
 
@@ -126,7 +145,8 @@ static void queues_rest(void *arg)
 
 	for (struct virtq *vq = queue_after(e, NULL); vq; vq = queue_after(e, vq)) {
 		loop_unwatch(e->io, &vq->watch);
-		vq->running = false;
+		loop_poll_del(e->io, &vq->poller);
+		vq->running = vq->polled = false;
 	}
 }
 
@@ -239,6 +259,7 @@ static int queues_create(struct virtio_dev *dev)
 		vq->dev = dev;
 		vq->index = (uint16_t)i;
 		vq->size = dev->queue_size;
+		vq->poller = (struct poller){.poll = queue_poll, .arm = queue_arm};
 		vq->drained_work.fn = drained_run;
 		vq->kick_fd = eventfd(0, EFD_CLOEXEC);
 		if (vq->kick_fd < 0)
@@ -279,9 +300,13 @@ static int thread_create(struct virtio_dev *dev, unsigned i)
 	unsigned queues = i ? 1 : shared_queues(dev);
 	unsigned depth = MIN(queues * dev->queue_size, LOOP_DEPTH_MAX);
 	char name[sizeof(dev->base.name) + 12];
+	int r;
 
 	snprintf(name, sizeof(name), i ? "%s-%u" : "%s", dev->base.name, i);
-	return iothread_create(&dev->threads[i], name, LOOP_AUTO, depth, &dev->syscalls);
+	r = iothread_create(&dev->threads[i], name, LOOP_AUTO, depth, &dev->syscalls);
+	if (!r)
+		loop_poll_limit(dev->threads[i], dev->poll_us);
+	return r;
 }
 
 static int threads_create(struct virtio_dev *dev)

@@ -280,11 +280,11 @@ static int check_avail(struct virtq *vq, uint16_t idx)
 }
 
 /*
- * The ring is empty: ask for a kick, then look once more. The store and the load that follows are both seq_cst: the
- * full barrier between them pairs with virtio_mb() in virtqueue_kick_prepare(), which stands between the driver's
+ * The ring is empty: ask for a kick, and what is its index now? The store and the load that follows are both seq_cst:
+ * the full barrier between them pairs with virtio_mb() in virtqueue_kick_prepare(), which stands between the driver's
  * store of avail.idx and its load of avail_event or used.flags. One of the two sides sees the other (A13).
  */
-static int arm_and_look(struct virtq *vq)
+static uint16_t arm_and_look(struct virtq *vq)
 {
 	const struct vring_avail *avail = vq->avail;
 	struct vring_used *used = vq->used;
@@ -294,7 +294,30 @@ static int arm_and_look(struct virtq *vq)
 	else
 		store_seq_cst(&used->flags, 0);
 	vq->quiet = false;
-	return check_avail(vq, load_seq_cst(&avail->idx));
+	return load_seq_cst(&avail->idx);
+}
+
+/* Nothing is taken from a queue that rests, whoever looks. */
+static bool may_pop(const struct virtq *vq)
+{
+	return vq->running && !__atomic_load_n(&vq->dev->halting, __ATOMIC_RELAXED);
+}
+
+/* Only a look: look() loads the index again, with acquire, before anything is read that it covers. */
+bool virtq_pending(const struct virtq *vq)
+{
+	const struct vring_avail *avail = vq->avail;
+
+	if (!may_pop(vq) || vq->broken)
+		return false;
+	return vq->avail_next != vq->avail_seen || load_relaxed(&avail->idx) != vq->avail_next;
+}
+
+bool virtq_arm(struct virtq *vq)
+{
+	if (!may_pop(vq) || vq->broken)
+		return false;
+	return vq->avail_next != vq->avail_seen || arm_and_look(vq) != vq->avail_next;
 }
 
 /*
@@ -323,8 +346,8 @@ static int look(struct virtq *vq)
 	 * ring entry and its store of avail.idx. Entries up to idx may be read after this (A12).
 	 */
 	r = check_avail(vq, load_acquire(&avail->idx));
-	if (!r)
-		r = arm_and_look(vq);
+	if (!r && !vq->polled)
+		r = check_avail(vq, arm_and_look(vq));
 	if (r > 0)
 		disarm(vq);
 	return r;
@@ -361,7 +384,7 @@ int virtq_pop(struct virtq *vq, struct chain **c)
 
 	if (vq->broken)
 		return -EPROTO;
-	if (!vq->running || __atomic_load_n(&vq->dev->halting, __ATOMIC_RELAXED))
+	if (!may_pop(vq))
 		return 0;
 	if (vq->avail_next == vq->avail_seen)
 		r = look(vq);

@@ -40,6 +40,7 @@ struct virtq {
 	uint16_t index;
 	int kick_fd; /* eventfd; written by any thread, also while the queue is being reset */
 	struct watch watch;            /* of kick_fd, on the iothread */
+	struct poller poller;          /* where dev->poll_us is not 0 */
 	struct loop_work drained_work; /* virtio_drained()'s */
 
 	/* From here on virtq_reset() clears everything. */
@@ -56,11 +57,12 @@ struct virtq {
 	void *used;
 	bool event_idx, indirect;
 	bool broken, running;
-	bool draining;           /* stopped: the last of inflight is told of */
-	bool quiet;              /* without event_idx: NO_NOTIFY is set */
-	uint16_t avail_next;     /* next entry of the avail ring to take */
-	uint16_t avail_seen;     /* avail.idx as last loaded */
-	uint16_t used_next;      /* next entry of the used ring to fill */
+	bool polled;         /* its thread calls virtq_arm() before it sleeps, so pops need not */
+	bool draining;       /* stopped: the last of inflight is told of */
+	bool quiet;          /* without event_idx: NO_NOTIFY is set */
+	uint16_t avail_next; /* next entry of the avail ring to take */
+	uint16_t avail_seen; /* avail.idx as last loaded */
+	uint16_t used_next;  /* next entry of the used ring to fill */
 	uint16_t used_published; /* used.idx as last stored */
 	uint16_t used_signalled; /* used.idx at the last interrupt decision */
 	uint32_t inflight;
@@ -84,11 +86,15 @@ void virtq_reset(struct virtq *);
 
 /*
  * Take the next request into *c (which points into the queue's slot). 1; 0 when the ring is empty: kicks are re-armed
- * and the ring was looked at again, so waiting is safe; -EPROTO when the driver broke 2.7 (index jump, head out of
+ * and the ring was looked at again, so waiting is safe (of a polled queue: its thread sees to that); -EPROTO when the driver broke 2.7 (index jump, head out of
  * range or already in flight, loop, bad indirect table, readable after writable, address outside RAM, zero length
  * chain, sum over 4 GiB): the caller reports virtio_broken() and stops popping.
  */
 int virtq_pop(struct virtq *, struct chain **c) must_check;
+/* A pop would find something, if only a fault. A load. */
+bool virtq_pending(const struct virtq *);
+/* Asks for a kick at the next request, then looks once more: virtq_pending(). */
+bool virtq_arm(struct virtq *) must_check;
 /*
  * The request is done, written bytes of its writable part were filled (2.7.8). Does not interrupt and publishes only
  * now and then, so that a driver that polls is not kept waiting by a long batch: virtq_notify() must follow. After

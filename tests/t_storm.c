@@ -282,7 +282,7 @@ static void all_serve(struct storm *s)
 
 static void devices_create(struct storm *s)
 {
-	struct blk_config blk = {.drive_id = (char[]){"d"}, .path_on_host = s->disk};
+	struct blk_config blk = {.drive_id = (char[]){"d"}, .path_on_host = s->disk, .poll_us = 50};
 	struct fs_config fs = {.tag = (char[]){"t"},
 			       .share = {.path = s->dir},
 			       .fuse = {FUSE_CACHE_AUTO, UINT32_MAX, UINT32_MAX, UINT32_MAX},
@@ -293,6 +293,7 @@ static void devices_create(struct storm *s)
 	need(!fs_device.create(s->vm, &fs, 0, &s->dev[FS]));
 	echo_init(&s->echo, 4);
 	s->echo.v.nthreads = 3;
+	s->echo.v.poll_us = 20;
 	s->dev[ECHO] = &s->echo.v.base;
 	for (unsigned i = 0; i < NDEV; i++) {
 		s->v[i] = container_of(s->dev[i], struct virtio_dev, base);

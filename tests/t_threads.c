@@ -20,6 +20,8 @@
 #define EVENT_IDX (1ull << VIRTIO_RING_F_EVENT_IDX)
 #define S(bit)    VIRTIO_CONFIG_S_##bit
 
+static uint32_t poll_us; /* of the devices of this round */
+
 struct req {
 	struct chain chain;
 	struct io_op op;
@@ -136,6 +138,7 @@ static void mill_init(struct mill *m)
 				 .nqueues = NQUEUES,
 				 .nthreads = NTHREADS,
 				 .queue_size = 64,
+				 .poll_us = poll_us,
 				 .req_size = sizeof(struct req)}};
 }
 
@@ -410,14 +413,15 @@ static void t_hammer(void)
 	fg_destroy(fg);
 }
 
-static void on_engine(const char *engine)
+static void on_engine(const char *engine, uint32_t us)
 {
 	struct iothread *io = NULL;
 	int r = iothread_create(&io, "try", strcmp(engine, "uring") ? LOOP_EPOLL : LOOP_URING, 8,
 				NULL);
 
 	iothread_destroy(io);
-	printf("# %s\n", engine);
+	printf("# %s, poll_us %u\n", engine, us);
+	poll_us = us;
 	if (r) {
 		skip(strerror(-r), "%s: the host refuses it", engine);
 		return;
@@ -439,7 +443,9 @@ int main(void)
 	log_set_level(LOG_ERR);
 	alarm(PATIENCE);
 	need(!sandbox_init());
-	on_engine("uring");
-	on_engine("epoll");
+	on_engine("uring", 0);
+	on_engine("uring", 50);
+	on_engine("epoll", 0);
+	on_engine("epoll", 50);
 	return done();
 }

@@ -15,6 +15,8 @@
 
 enum { ECHO, HOLD };
 
+static uint32_t poll_us; /* of the devices of this round */
+
 struct req {
 	struct chain chain;
 	bool mine; /* of the test device */
@@ -118,6 +120,7 @@ static void probe_init(struct probe *p)
 				  .id = 42,
 				  .nqueues = 2,
 				  .queue_size = 64,
+				  .poll_us = poll_us,
 				  .req_size = sizeof(struct req),
 				  .features = 1 << 5,
 				  .config = p->config,
@@ -394,7 +397,8 @@ static void t_broken(void)
 	for (int i = 0; i < 100; i++)
 		fg_kick(&fg->q[HOLD]);
 	fg_call(&fg->q[ECHO], "x", 1, &c, 1);
-	ok(__atomic_load_n(&p.kicks, __ATOMIC_RELAXED) - kicks <= 1,
+	/* The call is one, or two where it was found before its kick was. */
+	ok(__atomic_load_n(&p.kicks, __ATOMIC_RELAXED) - kicks <= 2,
 	   "kicks of a broken queue cost nothing");
 	loop_post(p.v.io, &p.release);
 	is(fg_used(&fg->q[HOLD], &len), 0, "what it had taken before is still completed");
@@ -642,11 +646,13 @@ static void t_hammer(void)
 	fg_destroy(fg);
 }
 
-int main(void)
+static void all(uint32_t us)
 {
-	log_set_level(LOG_ERR);
+	poll_us = us;
+	printf("# poll_us %u\n", us);
 	t_echo("epoll", 0, 2);
 	t_echo("epoll", EVENT_IDX | INDIRECT, 64);
+	t_echo("uring", 0, 64);
 	t_echo("uring", EVENT_IDX, 64);
 	t_pipeline(0);
 	t_pipeline(EVENT_IDX | INDIRECT);
@@ -663,5 +669,13 @@ int main(void)
 	t_no_config();
 	t_not_running();
 	t_hammer();
+}
+
+int main(void)
+{
+	log_set_level(LOG_ERR);
+	all(0);
+	all(50);
+	all(1000);
 	return done();
 }

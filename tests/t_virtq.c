@@ -258,6 +258,47 @@ static void t_flags(struct rig *r)
 	is(r->irqs, 1, "without it each batch interrupts");
 }
 
+/* Polled: its thread arms it before it sleeps, and only then. */
+static void t_polled(struct rig *r, bool event_idx)
+{
+	struct fg_buf rd = {"x", 1};
+	struct chain *c;
+
+	need(!rig_start(r, 8, event_idx, false));
+	r->vq.polled = true;
+	*avail_event(r) = 0x5555;
+	ok(!virtq_pending(&r->vq), "polled, %s the event index: nothing is pending",
+	   event_idx ? "with" : "without");
+	is(pop(r), 0, "nor taken");
+	fg_add(r->q, &rd, 1, NULL, 0, NULL);
+	fg_add(r->q, &rd, 1, NULL, 0, NULL);
+	ok(virtq_pending(&r->vq), "a request is seen without a kick");
+	ok(virtq_arm(&r->vq), "and at the last moment before the sleep");
+	*avail_event(r) = 0x5555;
+	need(virtq_pop(&r->vq, &c) == 1);
+	ok(virtq_pending(&r->vq), "as long as one of those that were published is left");
+	need(virtq_pop(&r->vq, &c) == 1);
+	is(pop(r), 0, "an empty ring");
+	ok(*avail_event(r) == 0x5555 && used(r)->flags == (event_idx ? 0 : VRING_USED_F_NO_NOTIFY),
+	   "does not ask for kicks");
+	ok(!virtq_arm(&r->vq), "until the thread sleeps");
+	ok(*avail_event(r) == (event_idx ? 2 : 0x5555) && used(r)->flags == 0,
+	   "then for one at the next request");
+	fg_add(r->q, &rd, 1, NULL, 0, NULL);
+	r->dev.halting = true;
+	ok(!virtq_pending(&r->vq) && !virtq_arm(&r->vq), "a device that halts has nothing pending");
+	r->dev.halting = false;
+	fg_avail_idx(r->q, 4000);
+	ok(virtq_pending(&r->vq), "a lie is pending too");
+	is(pop(r), -EPROTO, "so that it is found out");
+	ok(!virtq_pending(&r->vq) && !virtq_arm(&r->vq),
+	   "once, a broken queue has nothing pending");
+	*avail_event(r) = 0x5555;
+	r->vq.broken = r->vq.running = false;
+	ok(!virtq_pending(&r->vq) && !virtq_arm(&r->vq) && *avail_event(r) == 0x5555,
+	   "and the ring of a stopped one is left alone");
+}
+
 static void t_long_batch(struct rig *r)
 {
 	struct fg_buf rd = {"x", 1};
@@ -563,6 +604,8 @@ int main(void)
 	t_wrap(r, false);
 	t_event_idx(r);
 	t_flags(r);
+	t_polled(r, true);
+	t_polled(r, false);
 	t_long_batch(r);
 	t_avail(r);
 	t_lies(r);

@@ -2,9 +2,9 @@
 /*
  * loop.c - the iothread: its life, work from others, watches, and the turn that calls back.
  *
- * One turn: finished operations, fired watches, timers, posted work, then the engine submits what
- * these queued and sleeps, in one system call where it can. Nothing is called back from anywhere
- * else. Each of the four takes what is there once, so that none starves the others (hard case A30).
+ * One turn: finished operations, fired watches, timers, posted work; then loop_poll.c, where the
+ * engine submits what these queued and sleeps, in one system call where it can. Nothing is called
+ * back from anywhere else, but pollers there. Each of the four takes what is there once, so that none starves the others (hard case A30).
  * Work a callback posts to its own iothread runs in the same turn, before the sleep: the place for
  * what closes a batch.
  *
@@ -224,7 +224,7 @@ static void slot_call(struct iothread *io, struct loop_slot *slot)
 
 static void run_finished(struct iothread *io)
 {
-	struct io_op *op = stack_take(&io->returned), *next;
+	struct io_op *op = stack_take_any(&io->returned), *next;
 
 	for (; op; op = next) {
 		next = op->next;
@@ -254,7 +254,7 @@ static void run_fired(struct iothread *io)
 
 static void run_work(struct iothread *io)
 {
-	struct loop_work *w = stack_take(&io->work), *next;
+	struct loop_work *w = stack_take_any(&io->work), *next;
 
 	for (; w; w = next) {
 		/* Once fn has begun, w may be freed or posted again. */
@@ -264,12 +264,11 @@ static void run_work(struct iothread *io)
 }
 
 /*
- * Whether there is something that no event will tell of. Looked at last before the sleep, after
- * wake_fd was read: what is pushed from here on finds the stack empty and writes wake_fd again.
- * The read of the eventfd pairs with the write in loop_wake(): who has seen a wake sees the push
- * before it.
+ * Looked at last before the sleep, after wake_fd was read: what is pushed from here on finds the
+ * stack empty and writes wake_fd again. The read of the eventfd pairs with the write in
+ * loop_wake(): who has seen a wake sees the push before it.
  */
-static bool has_work(struct iothread *io)
+bool loop_has_work(struct iothread *io)
 {
 	return __atomic_load_n(&io->work, __ATOMIC_RELAXED) ||
 	       __atomic_load_n(&io->returned, __ATOMIC_RELAXED);
@@ -287,7 +286,7 @@ static void unwatch_all(struct iothread *io, const struct watch *but)
 }
 
 /*
- * Watches and timers end at once, so that nothing new comes in; operations and what their done() submits and
+ * Watches, timers and pollers end at once, so that nothing new comes in; operations and what their done() submits and
  * posts still run to their end, with the pool's way back open.
  */
 static void stop_run(struct loop_work *w)
@@ -296,6 +295,7 @@ static void stop_run(struct loop_work *w)
 
 	unwatch_all(io, &io->wake);
 	timers_drop(io);
+	io->poll.pollers = NULL;
 	io->stopping = true;
 }
 
@@ -306,9 +306,9 @@ static void iothread_loop(struct iothread *io)
 		run_fired(io);
 		timers_run(io);
 		run_work(io);
-		if (io->stopping && !io->pending && !has_work(io))
+		if (io->stopping && !io->pending && !loop_has_work(io))
 			break;
-		io->ops->wait(io, has_work(io) ? 0 : timers_left(io));
+		poll_rest(io);
 	}
 	timers_drop(io);
 	unwatch_all(io, NULL);

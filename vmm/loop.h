@@ -87,9 +87,13 @@ void loop_timer_clear(struct iothread *, struct loop_timer *);
 
 /* ---- polling ---- */
 
-/* Something that may have work without any event: a queue whose kicks are off. */
+/*
+ * Something that may have work without any event: a queue whose kicks are off. poll() and arm() neither add nor delete
+ * pollers. Beside them, completions of operations and work from other threads are found by looking; other watches
+ * may have to wait until the thread sleeps, loop_poll_limit() at most, or for some dozens of turns.
+ */
 struct poller {
-	/* Does what has come; false: nothing had. Called over and over: an empty look is a load or two. */
+	/* Does all that has come; false: nothing had. Called over and over: an empty look is a load or two. */
 	bool (*poll)(struct poller *);
 	/* The thread is about to sleep: asks for events, then looks once more; true: poll() has something to do. */
 	bool (*arm)(struct poller *);

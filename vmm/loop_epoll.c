@@ -106,6 +106,12 @@ static void epoll_wait_events(struct iothread *io, uint64_t ns)
 		slot_fire(io, ev[i].data.ptr);
 }
 
+static bool epoll_ready(struct iothread *io)
+{
+	(void)io;
+	return false;
+}
+
 static const struct syscall_rule epoll_rules[] = {
 #ifdef SYS_epoll_wait
 	{.nr = SYS_epoll_wait, .why = "to sleep"},
@@ -126,4 +132,5 @@ const struct loop_engine_ops loop_epoll = {
 	.unwatch = epoll_unwatch,
 	.submit = epoll_submit,
 	.wait = epoll_wait_events,
+	.ready = epoll_ready,
 };

@@ -4,6 +4,7 @@
  *
  *   loop.c        the thread: its life, work from others, watches, the turn
  *   loop_timer.c  timers, and how long the engine may sleep over them
+ *   loop_poll.c   the end of a turn: looking for work before the engine sleeps
  *   loop_file.c   read, write, fsync: the byte cursor, what can be had at once
  *   loop_pool.c   threads for calls that block
  *   loop_uring.c, loop_epoll.c   where the thread sleeps
@@ -97,6 +98,9 @@ static inline struct io_op *op_fifo_take(struct op_fifo *f)
 		all_;                                                                       \
 	})
 
+/* The same without the cost of an exchange where there is mostly nothing. */
+#define stack_take_any(top) (__atomic_load_n(top, __ATOMIC_RELAXED) ? stack_take(top) : NULL)
+
 #define POOL_MAX 4
 
 struct pool {
@@ -138,9 +142,24 @@ struct loop_engine_ops {
 	 * wait, LOOP_FOREVER has no end.
 	 */
 	void (*wait)(struct iothread *, uint64_t ns);
+	/*
+	 * wait(0) would submit or collect something. Asked over and over, so it makes no system
+	 * call; an engine that could not tell without one says false.
+	 */
+	bool (*ready)(struct iothread *);
 };
 #define LOOP_FOREVER UINT64_MAX
 extern const struct loop_engine_ops loop_uring, loop_epoll;
+
+/* How long to look for work before a sleep, and what of it was learnt; see loop_poll.c. */
+struct loop_poll {
+	struct poller *pollers;
+	uint64_t limit, window; /* ns; the window is at most the limit, 0: none */
+	unsigned misses;        /* windows in a row in which nothing came */
+	unsigned soon;          /* without one: sleeps that ended soon */
+	unsigned wary;          /* how many of them are not enough for one */
+	unsigned blind;         /* turns since the engine was asked */
+};
 
 struct iothread {
 	char name[32];
@@ -168,6 +187,7 @@ struct iothread {
 	struct op_fifo finished;
 	unsigned pending;          /* operations whose done() is still to come */
 	struct loop_timer *timers; /* the first to come, first */
+	struct loop_poll poll;
 	bool stopping;
 	struct loop_work stop;
 
@@ -176,6 +196,8 @@ struct iothread {
 
 /* ---- loop.c ---- */
 
+/* Whether there is something that no event will tell of. */
+bool loop_has_work(struct iothread *);
 /* The slot has something for its watch. */
 void slot_fire(struct iothread *, struct loop_slot *);
 /* On the iothread, or nothing runs yet. */
@@ -203,6 +225,15 @@ void timers_run(struct iothread *);
 void timers_drop(struct iothread *);
 /* How long until the first; LOOP_FOREVER without one. */
 uint64_t timers_left(const struct iothread *);
+
+/* ---- loop_poll.c ---- */
+
+/* The end of a turn: submits, and sleeps if there is nothing else. */
+void poll_rest(struct iothread *);
+/* Something came within the window. */
+void poll_found(struct loop_poll *);
+/* It did not, or there was none: a sleep ended, so many ns after the thread had run out of work. */
+void poll_learn(struct loop_poll *, uint64_t after);
 
 /* ---- loop_file.c ---- */
 

@@ -62,12 +62,14 @@ static int ring_enable(struct io_uring *ring)
 
 /*
  * The newest way of running completions the kernel takes: deferred, when this thread asks for them
- * (6.1); cooperative, at its next system call (5.19); or interrupting it.
+ * (6.1); cooperative, at its next system call (5.19), and a flag in memory says that there are
+ * some; or interrupting it.
  */
 static int ring_create(struct io_uring *ring, unsigned sq, unsigned cq)
 {
-	static const unsigned flags[] = {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
-					 IORING_SETUP_COOP_TASKRUN, 0};
+	static const unsigned flags[] = {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+						 IORING_SETUP_TASKRUN_FLAG,
+					 IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0};
 	int err = -EINVAL;
 
 	for (size_t i = 0; i < ARRAY_LEN(flags) && err == -EINVAL; i++) {
@@ -268,6 +270,17 @@ static void uring_wait(struct iothread *io, uint64_t ns)
 	ring_collect(io, io->finished.head || !TAILQ_EMPTY(&io->fired) ? 0 : ns);
 }
 
+/* TASKRUN: completions that the kernel puts into the queue only when this thread calls it. */
+static bool uring_ready(struct iothread *io)
+{
+	const struct uring *ur = io->engine;
+	unsigned flags = __atomic_load_n(ur->ring.sq.kflags, __ATOMIC_RELAXED);
+
+	return io_uring_cq_ready(&ur->ring) || io_uring_sq_ready(&ur->ring) ||
+	       (ur->held.head && ur->inflight < ur->depth) ||
+	       (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
+}
+
 /* ---- watches ---- */
 
 static void uring_arm(struct iothread *io, struct loop_slot *slot)
@@ -341,4 +354,5 @@ const struct loop_engine_ops loop_uring = {
 	.unwatch = uring_unwatch,
 	.submit = uring_submit,
 	.wait = uring_wait,
+	.ready = uring_ready,
 };
