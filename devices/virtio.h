@@ -14,7 +14,7 @@
  *
  *   guest writes QueueNotify -ioeventfd-> iothread wakes in its loop -> ops->kick(dev, vq)
  *     while virtq_pop() == 1:  parse (copy out, check all, no effects) -> submit -> now or later: finish -> virtq_push
- *   end of batch -> virtq_notify -event idx-> irqfd -> guest
+ *   kick returns, or the turn of the loop ends -> virtq_notify -event idx-> irqfd -> guest
  */
 #ifndef DEVICES_VIRTIO_H
 #define DEVICES_VIRTIO_H
@@ -38,7 +38,7 @@ struct virtio_ops {
 	int (*thread_init)(struct virtio_dev *);
 	/* DRIVER_OK, on the first thread, before any queue is live. May be NULL. A -errno breaks the device (NEEDS_RESET). */
 	int (*start)(struct virtio_dev *);
-	/* On vq's thread. The driver kicked vq, or it has just been started: pop until it is empty, then virtq_notify(). */
+	/* On vq's thread. The driver kicked vq, or it has just been started: pop until it is empty. */
 	void (*kick)(struct virtio_dev *, struct virtq *);
 	/*
 	 * Reset, on the first thread, after every queue has been stopped on its own: drop sessions, cancel what is parked

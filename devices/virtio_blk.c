@@ -27,8 +27,6 @@ struct blk {
 	char id[VIRTIO_BLK_ID_BYTES]; /* zero padded, not terminated (F7) */
 	char drive_id[65];
 	bool unsafe;
-	struct loop_work batch_end;
-	bool batching; /* batch_end is posted */
 	struct log_limit errors;
 	struct log_once said_full;
 };
@@ -231,8 +229,8 @@ static bool needs_flush(const struct blk *blk, const struct blk_req *req)
 	       !virtio_has(&blk->v, VIRTIO_BLK_F_FLUSH);
 }
 
-/* Takes the result of an operation; true when that was the last one and the request was pushed. */
-static bool blk_settle(struct blk_req *req, int res)
+/* Takes the result of an operation: finishes the request, unless it needs another. */
+static void blk_settle(struct blk_req *req, int res)
 {
 	struct blk *blk = blk_of(req);
 	bool transfer = req->type <= VIRTIO_BLK_T_OUT && !req->syncing;
@@ -247,32 +245,16 @@ static bool blk_settle(struct blk_req *req, int res)
 		req->syncing = true;
 		res = disk_flush(&blk->disk, blk->v.io, &req->op);
 		if (res == -EINPROGRESS)
-			return false;
+			return;
 		if (res < 0)
 			res = blk_failed(blk, req, res);
 	}
 	blk_finish(req, res);
-	return true;
 }
 
-static void blk_batch_end(struct loop_work *work)
-{
-	struct blk *blk = container_of(work, struct blk, batch_end);
-
-	blk->batching = false;
-	virtq_notify(&blk->v.vq[0]);
-}
-
-/* One interrupt for all that completes in a turn of the loop: posted work runs at its end. */
 static void blk_done(struct io_op *op, int res)
 {
-	struct blk_req *req = container_of(op, struct blk_req, op);
-	struct blk *blk = blk_of(req);
-
-	if (!blk_settle(req, res) || blk->batching)
-		return;
-	blk->batching = true;
-	loop_post(blk->v.io, &blk->batch_end);
+	blk_settle(container_of(op, struct blk_req, op), res);
 }
 
 static void blk_kick(struct virtio_dev *v, struct virtq *vq)
@@ -301,7 +283,6 @@ static void blk_kick(struct virtio_dev *v, struct virtq *vq)
 	if (r < 0)
 		virtio_broken(v, vq,
 			      "descriptor chain against the rules, or without a status byte");
-	virtq_notify(vq);
 }
 
 static const struct virtio_ops blk_ops = {.kick = blk_kick};
@@ -320,7 +301,6 @@ static void blk_describe(struct blk *blk)
 {
 	struct virtio_dev *v = &blk->v;
 
-	blk->batch_end.fn = blk_batch_end;
 	v->ops = &blk_ops;
 	v->id = VIRTIO_ID_BLOCK;
 	v->nqueues = 1;

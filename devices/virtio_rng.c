@@ -47,7 +47,6 @@ static void rng_kick(struct virtio_dev *v, struct virtq *vq)
 		virtq_push(c, rng_fill(c));
 	if (r < 0)
 		virtio_broken(v, vq, "descriptor chain against the rules");
-	virtq_notify(vq);
 }
 
 static const struct virtio_ops rng_ops = {.kick = rng_kick};

@@ -21,13 +21,33 @@
 
 /* ---- on a queue's own thread ---- */
 
+/* One interrupt for all that the kick completes at once. */
+static void queue_serve(struct virtq *vq)
+{
+	bool batch = vq->batch;
+
+	vq->batch = true;
+	vq->dev->ops->kick(vq->dev, vq);
+	vq->batch = batch;
+	virtq_notify(vq);
+}
+
+/* And one for all that completes by itself in a turn of the loop: work that is posted there runs at its end. */
+static void batch_run(struct loop_work *w)
+{
+	struct virtq *vq = container_of(w, struct virtq, batch_work);
+
+	vq->batch = false;
+	virtq_notify(vq);
+}
+
 static void kick_ready(struct watch *w)
 {
 	struct virtq *vq = container_of(w, struct virtq, watch);
 
 	/* A kick may be older than the last reset, or meant for a queue that rests: it is only a hint. */
 	if (vq->running && !vq->broken)
-		vq->dev->ops->kick(vq->dev, vq);
+		queue_serve(vq);
 }
 
 static bool queue_poll(struct poller *p)
@@ -36,7 +56,7 @@ static bool queue_poll(struct poller *p)
 
 	if (!virtq_pending(vq))
 		return false;
-	vq->dev->ops->kick(vq->dev, vq);
+	queue_serve(vq);
 	return true;
 }
 
@@ -261,6 +281,7 @@ static int queues_create(struct virtio_dev *dev)
 		vq->size = dev->queue_size;
 		vq->poller = (struct poller){.poll = queue_poll, .arm = queue_arm};
 		vq->drained_work.fn = drained_run;
+		vq->batch_work.fn = batch_run;
 		vq->kick_fd = eventfd(0, EFD_CLOEXEC);
 		if (vq->kick_fd < 0)
 			return -errno;

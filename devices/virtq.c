@@ -435,6 +435,11 @@ void virtq_push(struct chain *c, uint32_t written)
 		virtq_notify(vq);
 	else if ((uint16_t)(vq->used_next - vq->used_published) >= PUBLISH_EVERY)
 		publish(vq);
+	/* Without a thread (a test of the ring alone) the caller ends his batches himself. */
+	if (vq->batch || !vq->io)
+		return;
+	vq->batch = true;
+	loop_post(vq->io, &vq->batch_work);
 }
 
 static bool wants_interrupt(const struct virtq *vq)

@@ -42,6 +42,8 @@ struct virtq {
 	struct watch watch;            /* of kick_fd, on the iothread */
 	struct poller poller;          /* where dev->poll_us is not 0 */
 	struct loop_work drained_work; /* virtio_drained()'s */
+	struct loop_work batch_work;   /* the end of a batch that no kick() began */
+	bool batch;                    /* one is under way, virtq_notify() will be called */
 
 	/* From here on virtq_reset() clears everything. */
 
@@ -96,12 +98,13 @@ bool virtq_pending(const struct virtq *);
 /* Asks for a kick at the next request, then looks once more: virtq_pending(). */
 bool virtq_arm(struct virtq *) must_check;
 /*
- * The request is done, written bytes of its writable part were filled (2.7.8). Does not interrupt and publishes only
- * now and then, so that a driver that polls is not kept waiting by a long batch: virtq_notify() must follow. After
- * the queue was stopped the ring is left alone. On the queue's thread, as everything here.
+ * The request is done, written bytes of its writable part were filled (2.7.8). Published and announced with the rest of
+ * its batch: when kick() returns, or for what completes by itself, at the end of the turn of the loop; in between only
+ * now and then, so that a driver that polls is not kept waiting by a long one. A device need not call virtq_notify().
+ * After the queue was stopped the ring is left alone. On the queue's thread, as everything here.
  */
 void virtq_push(struct chain *, uint32_t written);
-/* Publish what was pushed, and interrupt if the driver wants it (2.7.7, 2.7.10). Call at the end of a batch. */
+/* Publish what was pushed, and interrupt if the driver wants it (2.7.7, 2.7.10): now, where a batch should not wait. */
 void virtq_notify(struct virtq *);
 
 static inline struct cursor chain_rd(const struct chain *c)

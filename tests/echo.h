@@ -39,7 +39,6 @@ static void echo_kick(struct virtio_dev *v, struct virtq *vq)
 		echo_one(c);
 	if (r < 0)
 		virtio_broken(v, vq, "test");
-	virtq_notify(vq);
 }
 
 static const struct virtio_ops echo_ops = {.kick = echo_kick};
