@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuse.c - the FUSE server: the table of opcodes, the dispatcher, and the opening of a session.
+ * fuse.c - the FUSE server: the table of opcodes and the dispatcher.
  *
- * Read the table ops[] first: a row per opcode says how long its body is at least, how long its
- * reply, and who serves it. The dispatcher copies and checks the header, finds the node, and writes
- * every reply header and every error. Everything but FORGET gets a reply (hard case D2), and its
- * length is what was really written (A11). Protocol: linux/fuse.h. On one iothread; no locks.
- * Calls: cursor.h, fuse_node.c, the handlers in fuse_name.c, fuse_file.c, fuse_dir.c.
+ * Read the table ops[] first: a row per opcode says how long its body is at least, how long its reply, what must be
+ * known before its handler runs, and who that is. The dispatcher copies and checks the header, finds node and handle,
+ * and writes every reply header and every error. Everything but FORGET and INTERRUPT gets a reply (hard case D2), and
+ * its length is what was really written (A11). Protocol: linux/fuse.h. On any thread that serves; what the session lock
+ * is held over is decided here. Calls: cursor.h, fuse_node.c, fuse_handle.c, fuse_kept.c, the handlers.
  */
 #include "fuse_int.h"
 #include <assert.h>
 
 #define PAGE 4096u
-/* Older guests have other struct sizes; none has virtio-fs, which came with 7.31. */
-#define MINOR_MIN 23
 
 /* ---- life ---- */
 
@@ -26,13 +24,23 @@ static const struct fuse_config modes[] = {
 			       .negative_ttl_ms = 86400000},
 };
 
-static uint32_t ttl(uint32_t configured, uint32_t mode)
+static struct fuse_ttl ttl(uint32_t configured, uint32_t mode)
 {
-	return configured == UINT32_MAX ? mode : configured;
+	const uint32_t ms = configured == UINT32_MAX ? mode : configured;
+
+	return (struct fuse_ttl){.sec = ms / 1000, .nsec = ms % 1000 * 1000000};
 }
 
-int fuse_create(struct fuse **out, struct share *share, struct iothread *io,
-		const struct fuse_config *cfg, uint32_t max_io)
+/* Files that are kept for a guest that does not say when it opens: a part of the share's descriptors. */
+#define KEPT_MAX 1024u
+
+static size_t kept_max(uint32_t budget)
+{
+	return budget ? MIN(KEPT_MAX, budget / 4 + 1) : KEPT_MAX;
+}
+
+int fuse_create(struct fuse **out, struct share *share, struct dax *dax,
+		const struct fuse_config *cfg, uint32_t max_io, bool shared)
 {
 	const struct fuse_config *mode = &modes[cfg->cache];
 	struct fuse *f = calloc(1, sizeof(*f));
@@ -40,13 +48,20 @@ int fuse_create(struct fuse **out, struct share *share, struct iothread *io,
 	assert(max_io && max_io % PAGE == 0 && max_io / PAGE <= UINT16_MAX);
 	if (!f)
 		return -ENOMEM;
-	f->io = io;
+	f->share = share;
+	f->dax = dax;
+	f->mode = share_config(share);
+	f->cfg = *cfg;
 	f->max_io = max_io;
-	f->cfg = (struct fuse_config){.cache = cfg->cache,
-				      .entry_ttl_ms = ttl(cfg->entry_ttl_ms, mode->entry_ttl_ms),
-				      .attr_ttl_ms = ttl(cfg->attr_ttl_ms, mode->attr_ttl_ms),
-				      .negative_ttl_ms =
-					      ttl(cfg->negative_ttl_ms, mode->negative_ttl_ms)};
+	f->shared = shared;
+	f->entry_ttl = ttl(cfg->entry_ttl_ms, mode->entry_ttl_ms);
+	f->attr_ttl = ttl(cfg->attr_ttl_ms, mode->attr_ttl_ms);
+	f->negative_ttl = ttl(cfg->negative_ttl_ms, mode->negative_ttl_ms);
+	f->kept_max = kept_max(f->mode->fd_budget);
+	f->passes = f->mode->owner == SHARE_OWNER_PASSTHROUGH ||
+		    (f->mode->owner == SHARE_OWNER_AUTO && share_owner_passes());
+	f->opens_all = f->mode->owner == SHARE_OWNER_MAPPED || share_owner_passes();
+	pthread_mutex_init(&f->lock, NULL);
 	fuse_session_init(f, share_root(share));
 	*out = f;
 	return 0;
@@ -57,59 +72,8 @@ void fuse_destroy(struct fuse *f)
 	if (!f)
 		return;
 	fuse_session_fini(f);
+	pthread_mutex_destroy(&f->lock);
 	free(f);
-}
-
-/* ---- opening and closing a session ---- */
-
-/* What is implemented, and nothing else: each bit moves a duty to us (D6). */
-static uint32_t init_flags(const struct fuse *f)
-{
-	uint32_t flags = FUSE_ASYNC_READ | FUSE_BIG_WRITES | FUSE_ATOMIC_O_TRUNC |
-			 FUSE_DO_READDIRPLUS | FUSE_READDIRPLUS_AUTO | FUSE_ASYNC_DIO |
-			 FUSE_PARALLEL_DIROPS | FUSE_MAX_PAGES;
-
-	if (f->cfg.cache != FUSE_CACHE_NEVER)
-		flags |= FUSE_AUTO_INVAL_DATA | FUSE_CACHE_SYMLINKS;
-	return flags;
-}
-
-static void negotiate(struct fuse *f, const struct fuse_init_in *in, struct fuse_init_out *o)
-{
-	o->minor = MIN(in->minor, (uint32_t)FUSE_KERNEL_MINOR_VERSION);
-	o->flags = in->flags & init_flags(f);
-	o->max_readahead = in->max_readahead;
-	o->max_write = f->max_io;
-	o->max_pages = (uint16_t)(f->max_io / PAGE); /* of data; the headers are not in it (D7) */
-	o->time_gran = 1;
-	o->max_background = 64;
-	o->congestion_threshold = 48;
-	f->ready = true;
-}
-
-static int session_open(struct fuse_call *c)
-{
-	struct fuse_init_out o = {.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION};
-	struct fuse_init_in in = {0};
-
-	/* Guests before 7.36 send a shorter body. */
-	cursor_get(&c->in, &in, MIN(sizeof(in), c->in.left));
-	/* A guest that starts over has forgotten everything (D4). */
-	fuse_reset(c->f);
-	if (in.major < FUSE_KERNEL_VERSION ||
-	    (in.major == FUSE_KERNEL_VERSION && in.minor < MINOR_MIN))
-		return -EPROTO;
-	/* One with a later major tries again with ours (D5). */
-	if (in.major == FUSE_KERNEL_VERSION)
-		negotiate(c->f, &in, &o);
-	cursor_put(&c->out, &o, sizeof(o));
-	return 0;
-}
-
-static int session_close(struct fuse_call *c)
-{
-	fuse_reset(c->f);
-	return 0;
 }
 
 /* ---- the table ---- */
@@ -118,6 +82,12 @@ enum {
 	NODE = 1,     /* the header's node must be known */
 	ANYTIME = 2,  /* also before INIT */
 	NO_REPLY = 4, /* the protocol has none (D1) */
+	/* The body begins with the handle of a file, or of a directory, that must be open on the node. */
+	ON_FILE = 8,
+	ON_DIR = 16,
+	READS = 32, /* of the file */
+	WRITES = 64,
+	BESIDE = 128, /* other threads may use the session meanwhile */
 };
 
 #define IN(type)  sizeof(struct fuse_##type##_in)
@@ -142,8 +112,8 @@ static const struct op {
 } ops[] = {
 	[FUSE_LOOKUP] = SERVE(fuse_name_lookup, NAME, OUT(entry), NODE),
 	[FUSE_FORGET] = SERVE(fuse_name_forget, IN(forget), 0, NO_REPLY),
-	[FUSE_GETATTR] = SERVE(fuse_name_getattr, IN(getattr), OUT(attr), NODE),
-	[FUSE_SETATTR] = SERVE(fuse_name_setattr, IN(setattr), OUT(attr), NODE),
+	[FUSE_GETATTR] = SERVE(fuse_attr_get, IN(getattr), OUT(attr), NODE),
+	[FUSE_SETATTR] = SERVE(fuse_attr_set, IN(setattr), OUT(attr), NODE),
 	[FUSE_READLINK] = SERVE(fuse_name_readlink, 0, 0, NODE),
 	[FUSE_SYMLINK] = SERVE(fuse_name_symlink, NAME + 1, OUT(entry), NODE),
 	[FUSE_MKNOD] = SERVE(fuse_name_mknod, IN(mknod) + NAME, OUT(entry), NODE),
@@ -153,43 +123,49 @@ static const struct op {
 	[FUSE_RENAME] = SERVE(fuse_name_rename, IN(rename) + NAME + NAME, 0, NODE),
 	[FUSE_LINK] = SERVE(fuse_name_link, IN(link) + NAME, OUT(entry), NODE),
 	[FUSE_OPEN] = SERVE(fuse_file_open, IN(open), OUT(open), NODE),
-	[FUSE_READ] = SERVE(fuse_file_read, IN(read), 0, NODE),
-	[FUSE_WRITE] = SERVE(fuse_file_write, IN(write), OUT(write), NODE),
-	[FUSE_STATFS] = SERVE(fuse_name_statfs, 0, OUT(statfs), NODE),
+	[FUSE_READ] = SERVE(fuse_data_read, IN(read), 0, NODE | ON_FILE | READS | BESIDE),
+	[FUSE_WRITE] =
+		SERVE(fuse_data_write, IN(write), OUT(write), NODE | ON_FILE | WRITES | BESIDE),
+	[FUSE_STATFS] = SERVE(fuse_attr_statfs, 0, OUT(statfs), NODE),
 	[FUSE_RELEASE] = SERVE(fuse_file_release, IN(release), 0, 0),
-	[FUSE_FSYNC] = SERVE(fuse_file_fsync, IN(fsync), 0, NODE),
-	[FUSE_SETXATTR] = REFUSE("extended attributes are not built yet"),
-	[FUSE_GETXATTR] = REFUSE("extended attributes are not built yet"),
-	[FUSE_LISTXATTR] = REFUSE("extended attributes are not built yet"),
-	[FUSE_REMOVEXATTR] = REFUSE("extended attributes are not built yet"),
-	[FUSE_FLUSH] = REFUSE("nothing is held back that close could write: one request less"),
+	[FUSE_FSYNC] = SERVE(fuse_data_fsync, IN(fsync), 0, NODE | ON_FILE | BESIDE),
+	[FUSE_SETXATTR] = SERVE(fuse_xattr_set, FUSE_COMPAT_SETXATTR_IN_SIZE + NAME, 0, NODE),
+	[FUSE_GETXATTR] = SERVE(fuse_xattr_get, IN(getxattr) + NAME, 0, NODE),
+	[FUSE_LISTXATTR] = SERVE(fuse_xattr_list, IN(getxattr), 0, NODE),
+	[FUSE_REMOVEXATTR] = SERVE(fuse_xattr_remove, NAME, 0, NODE),
+	[FUSE_FLUSH] = SERVE(fuse_file_flush, IN(flush), 0, NODE),
 	[FUSE_INIT] =
-		SERVE(session_open, offsetof(struct fuse_init_in, flags2), OUT(init), ANYTIME),
+		SERVE(fuse_init_open, offsetof(struct fuse_init_in, flags2), OUT(init), ANYTIME),
 	[FUSE_OPENDIR] = SERVE(fuse_dir_open, IN(open), OUT(open), NODE),
-	[FUSE_READDIR] = SERVE(fuse_dir_read, IN(read), 0, NODE),
-	[FUSE_RELEASEDIR] = SERVE(fuse_file_release, IN(release), 0, 0),
-	[FUSE_FSYNCDIR] = SERVE(fuse_file_fsync, IN(fsync), 0, NODE),
-	[FUSE_GETLK] = REFUSE("POSIX_LOCKS is not acknowledged: locks are the guest's own"),
-	[FUSE_SETLK] = REFUSE("POSIX_LOCKS is not acknowledged: locks are the guest's own"),
-	[FUSE_SETLKW] = REFUSE("POSIX_LOCKS is not acknowledged: locks are the guest's own"),
+	[FUSE_READDIR] = SERVE(fuse_dir_read, IN(read), 0, NODE | ON_DIR),
+	[FUSE_RELEASEDIR] = SERVE(fuse_file_release_dir, IN(release), 0, 0),
+	[FUSE_FSYNCDIR] = SERVE(fuse_data_fsync, IN(fsync), 0, NODE | ON_DIR | BESIDE),
+	[FUSE_GETLK] = SERVE(fuse_lock_get, IN(lk), OUT(lk), NODE),
+	[FUSE_SETLK] = SERVE(fuse_lock_set, IN(lk), 0, NODE),
+	[FUSE_SETLKW] = SERVE(fuse_lock_wait, IN(lk), 0, NODE),
 	[FUSE_ACCESS] = REFUSE("virtio-fs mounts check permissions in the guest"),
 	[FUSE_CREATE] = SERVE(fuse_file_create, IN(create) + NAME, OUT(entry) + OUT(open), NODE),
-	[FUSE_INTERRUPT] = REFUSE("virtio-fs guests send none: a request cannot overtake another"),
+	[FUSE_INTERRUPT] = SERVE(fuse_lock_interrupt, IN(interrupt), 0, NO_REPLY),
 	[FUSE_BMAP] = REFUSE("there is no block device below"),
-	[FUSE_DESTROY] = SERVE(session_close, 0, 0, ANYTIME),
-	[FUSE_IOCTL] = SERVE(fuse_file_ioctl, 0, 0, NODE),
+	[FUSE_DESTROY] = SERVE(fuse_init_close, 0, 0, ANYTIME),
+	[FUSE_IOCTL] = SERVE(fuse_attr_ioctl, IN(ioctl), OUT(ioctl), NODE),
 	[FUSE_POLL] = REFUSE("files are always ready, which is what the guest takes this for"),
 	[FUSE_NOTIFY_REPLY] = REFUSE("no notification that asks for data is sent"),
 	[FUSE_BATCH_FORGET] = SERVE(fuse_name_batch_forget, IN(batch_forget), 0, NO_REPLY),
-	[FUSE_FALLOCATE] = SERVE(fuse_file_fallocate, IN(fallocate), 0, NODE),
-	[FUSE_READDIRPLUS] = SERVE(fuse_dir_read_plus, IN(read), 0, NODE),
+	[FUSE_FALLOCATE] =
+		SERVE(fuse_data_fallocate, IN(fallocate), 0, NODE | ON_FILE | WRITES | BESIDE),
+	[FUSE_READDIRPLUS] = SERVE(fuse_dir_read_plus, IN(read), 0, NODE | ON_DIR),
 	[FUSE_RENAME2] = SERVE(fuse_name_rename2, IN(rename2) + NAME + NAME, 0, NODE),
-	[FUSE_LSEEK] = SERVE(fuse_file_lseek, IN(lseek), OUT(lseek), NODE),
-	[FUSE_COPY_FILE_RANGE] = REFUSE("not built yet: the guest copies by reading and writing"),
-	[FUSE_SETUPMAPPING] = REFUSE("DAX is not built yet"),
-	[FUSE_REMOVEMAPPING] = REFUSE("DAX is not built yet"),
-	[FUSE_SYNCFS] = REFUSE("not built yet: fsync reaches the disk"),
-	[FUSE_TMPFILE] = REFUSE("not built yet: programs create a file and unlink it"),
+	[FUSE_LSEEK] = SERVE(fuse_data_lseek, IN(lseek), OUT(lseek), NODE | ON_FILE | BESIDE),
+	[FUSE_COPY_FILE_RANGE] =
+		SERVE(fuse_data_copy, IN(copy_file_range), OUT(write), NODE | ON_FILE | READS),
+	[FUSE_SETUPMAPPING] = SERVE(fuse_dax_map, IN(setupmapping), 0, NODE),
+	[FUSE_REMOVEMAPPING] = SERVE(fuse_dax_unmap, IN(removemapping), 0, 0),
+	[FUSE_SYNCFS] = SERVE(fuse_data_syncfs, IN(syncfs), 0, NODE),
+	[FUSE_TMPFILE] = SERVE(fuse_file_tmpfile, IN(create) + NAME, OUT(entry) + OUT(open), NODE),
+	[FUSE_STATX] = SERVE(fuse_attr_statx, IN(statx), OUT(statx), NODE),
+	[FUSE_COPY_FILE_RANGE_64] = SERVE(fuse_data_copy, IN(copy_file_range), OUT(copy_file_range),
+					  NODE | ON_FILE | READS),
 };
 
 /* ---- dispatch ---- */
@@ -202,25 +178,72 @@ static const struct op *op_find(uint32_t opcode)
 	return opcode < ARRAY_LEN(ops) ? &ops[opcode] : &unknown;
 }
 
+/* The table's bits are the kept files' in another place. */
+static unsigned access_of(const struct op *op)
+{
+	return (op->flags & READS ? FUSE_READS : 0) | (op->flags & WRITES ? FUSE_WRITES : 0);
+}
+
+static int find_handle(struct fuse_call *c, const struct op *op)
+{
+	const bool untold = op->flags & ON_DIR ? c->f->no_opendir : c->f->no_open;
+	struct cursor ahead = c->in;
+	uint64_t fh;
+	int r = -EBADF;
+
+	cursor_get(&ahead, &fh, sizeof(fh));
+	c->handle = fuse_handle_find(c->f, fh, c->inode);
+	if (!c->handle && untold)
+		r = fuse_kept_get(c->f, c->node, access_of(op), &c->handle);
+	if (!c->handle)
+		return r;
+	c->handle->refs++;
+	return 0;
+}
+
+static int prepare(struct fuse_call *c, const struct op *op)
+{
+	if (!c->f->ready && !(op->flags & ANYTIME))
+		return -EIO; /* no session */
+	if (!(op->flags & NODE))
+		return 0;
+	c->node = fuse_node_find(c->f, c->req->in.nodeid);
+	if (!c->node)
+		return -ESTALE;
+	c->inode = c->node->inode;
+	return op->flags & (ON_FILE | ON_DIR) ? find_handle(c, op) : 0;
+}
+
+static int run(struct fuse_call *c, const struct op *op)
+{
+	int r;
+
+	fuse_lock(c->f);
+	r = prepare(c, op);
+	if (!r && op->flags & BESIDE) {
+		fuse_unlock(c->f);
+		r = op->fn(c);
+		fuse_lock(c->f);
+	} else if (!r) {
+		r = op->fn(c);
+	}
+	if (c->handle)
+		fuse_handle_put(c->f, c->handle);
+	fuse_unlock(c->f);
+	return r;
+}
+
 static int dispatch(struct fuse_call *c, const struct op *op)
 {
-	struct fuse_node *n;
-
 	if (!op->fn)
 		return -ENOSYS;
 	/* Before anything is done or counted that could then not be told (A26, D9). */
 	if (c->in.left < op->body || c->out.left < op->room)
 		return -EINVAL;
-	if (!c->f->ready && !(op->flags & ANYTIME))
-		return -EIO; /* no session */
-	if (op->flags & NODE) {
-		n = fuse_node_find(c->f, c->req->in.nodeid);
-		if (!n)
-			return -ESTALE;
-		c->inode = n->inode;
-	}
-	return op->fn(c);
+	return run(c, op);
 }
+
+/* ---- replies ---- */
 
 /* A Linux errno between -1 and -511 and never one that speaks of our own process (D3). */
 static int wire_error(int r)
@@ -230,7 +253,7 @@ static int wire_error(int r)
 	return r > -512 ? r : -EIO;
 }
 
-void fuse_reply(struct fuse_req *req, int error, uint32_t bytes)
+static void reply(struct fuse_req *req, int error, uint32_t bytes)
 {
 	struct fuse_out_header h = {.len = (uint32_t)sizeof(h), .unique = req->in.unique};
 	struct cursor out = cursor_of(req->head, req->nhead);
@@ -243,6 +266,27 @@ void fuse_reply(struct fuse_req *req, int error, uint32_t bytes)
 	req->reply(req, h.len);
 }
 
+int fuse_pend(struct fuse_call *c)
+{
+	c->req->handle = take_ptr(&c->handle);
+	return FUSE_PENDING;
+}
+
+void fuse_finish(struct fuse_req *req, int error, uint32_t bytes)
+{
+	struct fuse *f = req->fuse;
+
+	fuse_lock(f);
+	if (req->handle)
+		fuse_handle_put(f, req->handle);
+	if (req->to)
+		fuse_handle_put(f, req->to);
+	if (req->inode)
+		share_put(req->inode);
+	fuse_unlock(f);
+	reply(req, error, bytes);
+}
+
 static void serve(struct fuse_call *c, const struct op *op)
 {
 	size_t room = c->out.left;
@@ -253,7 +297,7 @@ static void serve(struct fuse_call *c, const struct op *op)
 	/* What has no fixed length may have found no room. */
 	if (!r && c->out.err)
 		r = -EINVAL;
-	fuse_reply(c->req, r, (uint32_t)(room - c->out.left) + c->direct);
+	reply(c->req, r, (uint32_t)(room - c->out.left) + c->direct);
 }
 
 int fuse_serve(struct fuse *f, struct fuse_req *req)
@@ -275,6 +319,9 @@ int fuse_serve(struct fuse *f, struct fuse_req *req)
 	/* What is behind the message in the buffer is not part of it. */
 	c.in.left = req->in.len - sizeof(req->in);
 	c.cred = (struct cred){.uid = req->in.uid, .gid = req->in.gid};
+	req->fuse = f;
+	req->handle = req->to = NULL;
+	req->inode = NULL;
 	op = op_find(req->in.opcode);
 	if (op->flags & NO_REPLY) {
 		dispatch(&c, op);

@@ -2,10 +2,10 @@
 /*
  * fuse_dir.c - directories: opening, listing, and listing with attributes.
  *
- * Offsets are the share's cookies, passed through: the guest keeps what it likes of a reply and
- * goes on anywhere (hard case D16). Room is checked before an entry is looked up, so that no lookup
- * is counted that the guest never sees (D9). Calls: share.h, fuse_node.c, fuse_name.c. Protocol:
- * linux/fuse.h, OPENDIR, READDIR, READDIRPLUS.
+ * Offsets are the share's cookies, passed through: the guest keeps what it likes of a reply and goes on anywhere (hard
+ * case D16). Room is checked before an entry is looked up, so that no lookup is counted that the guest never sees (D9).
+ * Under the session lock. Calls: share.h, fuse_handle.c, fuse_attr.c. Protocol: linux/fuse.h, OPENDIR, READDIR,
+ * READDIRPLUS.
  */
 #include "fuse_int.h"
 #include <fcntl.h>
@@ -23,10 +23,13 @@ int fuse_dir_open(struct fuse_call *c)
 {
 	struct share_file *file = NULL;
 	struct fuse_open_out o = {0};
-	int r = share_open_inode(c->inode, O_RDONLY | O_DIRECTORY, &file);
+	int r;
 
+	if (c->f->no_opendir)
+		return -ENOSYS;
+	r = share_open_inode(c->inode, O_RDONLY | O_DIRECTORY, &file);
 	if (!r)
-		r = fuse_handle_new(c->f, file, &o.fh);
+		r = fuse_handle_open(c->f, file, &o.fh);
 	if (r)
 		return r;
 	if (c->f->cfg.cache == FUSE_CACHE_ALWAYS)
@@ -114,18 +117,14 @@ static int list(struct fuse_call *c, bool plus)
 {
 	struct listing l = {.c = c, .plus = plus};
 	struct cursor rest = c->out;
-	struct fuse_handle *h;
 	struct fuse_read_in in;
 	size_t room;
 	int r;
 
 	cursor_get(&c->in, &in, sizeof(in));
-	h = fuse_handle_find(c, in.fh);
-	if (!h)
-		return -EBADF;
 	room = MIN((size_t)in.size, c->out.left);
 	l.out = cursor_split(&rest, room);
-	r = share_readdir(h->file, in.offset, list_entry, &l);
+	r = share_readdir(c->handle->file, in.offset, list_entry, &l);
 	if (r)
 		return r;
 	/* An empty reply says that the directory ends here. */

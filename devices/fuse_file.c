@@ -1,70 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuse_file.c - open files and their data.
+ * fuse_file.c - opening, creating and closing files.
  *
- * Data goes straight between the file and the guest's own buffers: the iovecs of the request are
- * cut to it and handed to the share, which may answer at once or later; a handle then stays until
- * the operation is done, whatever the guest releases or resets meanwhile. Calls: share.h,
- * fuse_node.c, fuse_name.c. Protocol: linux/fuse.h.
+ * What the guest's page cache may do with a file is said when it is opened. A guest that opens without telling is given
+ * no handle, not even for what it creates: it would never give it back; the file is kept for the node instead. Under the
+ * session lock. Protocol: linux/fuse.h. Calls: share.h, wire.h, fuse_handle.c, fuse_kept.c, fuse_attr.c, fuse_ext.c.
  */
 #include "fuse_int.h"
 #include "wire.h"
-
-/* ---- opening and closing ---- */
+#include <fcntl.h>
 
 /*
- * never: nothing stays in the guest's page cache. always: it stays over close and open. auto: open
- * looks again. DIRECT_IO costs shared mappings, so it is for never alone (hard case D52).
+ * never: nothing stays in the guest's page cache; writes to one file may pass each other, as the host's locking of the
+ * file orders them. always: it stays over close and open. auto: open looks again. DIRECT_IO may cost shared mappings, so
+ * it is for never alone (hard case D52).
  */
-static uint32_t file_flags(const struct fuse *f)
+static uint32_t open_flags(const struct fuse *f)
 {
 	static const uint32_t flags[] = {
-		[FUSE_CACHE_NEVER] = FOPEN_DIRECT_IO, [FUSE_CACHE_ALWAYS] = FOPEN_KEEP_CACHE};
+		[FUSE_CACHE_NEVER] = FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES,
+		[FUSE_CACHE_ALWAYS] = FOPEN_KEEP_CACHE,
+	};
 
 	return flags[f->cfg.cache];
 }
 
+/* A write-back cache reads the rest of a page that is written in part (D25). */
+static int with_reading(const struct fuse *f, int flags)
+{
+	if (fuse_agreed(f, FUSE_WRITEBACK_CACHE) && (flags & O_ACCMODE) == O_WRONLY)
+		return (flags & ~O_ACCMODE) | O_RDWR;
+	return flags;
+}
+
+/* O_TRUNC is a write (D33). */
+static int kill_on_trunc(struct fuse *f, struct share_file *file, int flags, uint32_t how)
+{
+	if (!(flags & O_TRUNC) || !(how & FUSE_OPEN_KILL_SUIDGID) ||
+	    !fuse_agreed(f, FUSE_HANDLE_KILLPRIV_V2))
+		return 0;
+	return share_kill_priv(file);
+}
+
+/* ---- opening ---- */
+
+static int open_node(struct fuse_call *c, const struct fuse_open_in *in, struct share_file **out)
+{
+	const int flags = (int)in->flags, more = with_reading(c->f, flags);
+	struct share_file *file = NULL;
+	int r = share_open_inode(c->inode, more, &file);
+
+	if (r == -EACCES && more != flags)
+		r = share_open_inode(c->inode, flags, &file);
+	if (r)
+		return r;
+	r = kill_on_trunc(c->f, file, flags, in->open_flags);
+	if (r) {
+		share_file_close(file);
+		return r;
+	}
+	*out = file;
+	return 0;
+}
+
 int fuse_file_open(struct fuse_call *c)
 {
-	struct fuse_open_out o = {.open_flags = file_flags(c->f)};
+	struct fuse_open_out o = {.open_flags = open_flags(c->f)};
 	struct share_file *file = NULL;
 	struct fuse_open_in in;
 	int r;
 
+	if (c->f->no_open)
+		return -ENOSYS;
 	cursor_get(&c->in, &in, sizeof(in));
-	r = share_open_inode(c->inode, (int)in.flags, &file);
+	r = open_node(c, &in, &file);
 	if (!r)
-		r = fuse_handle_new(c->f, file, &o.fh);
+		r = fuse_handle_open(c->f, file, &o.fh);
 	if (r)
 		return r;
 	cursor_put(&c->out, &o, sizeof(o));
 	return 0;
 }
 
-int fuse_file_create(struct fuse_call *c)
-{
-	struct fuse_open_out o = {.open_flags = file_flags(c->f)};
-	struct share_inode *inode = NULL;
-	struct share_file *file = NULL;
-	struct fuse_create_in in;
-	struct fuse_entry_out e;
-	struct name name;
-	struct statx st;
-	int r;
+/* ---- creating ---- */
 
-	cursor_get(&c->in, &in, sizeof(in));
-	r = wire_name(&c->in, &name);
-	if (!r)
-		r = share_create(c->inode, &name, (int)in.flags, in.mode, &c->cred, &inode, &file,
-				 &st);
-	if (r)
-		return r;
-	r = fuse_entry_fill(c->f, inode, &st, &e);
+/* What was made, of which the guest is now told: both are taken over, also on failure. */
+static int made_put(struct fuse_call *c, struct share_inode *inode, struct share_file *file,
+		    int flags, const struct statx *st)
+{
+	struct fuse_open_out o = {.open_flags = open_flags(c->f)};
+	struct fuse_entry_out e;
+	int r = fuse_entry_fill(c->f, inode, st, &e);
+
 	if (r) {
 		share_file_close(file);
 		return r;
 	}
-	r = fuse_handle_new(c->f, file, &o.fh);
+	if (c->f->no_open)
+		fuse_kept_put(c->f, fuse_node_find(c->f, e.nodeid), file, flags);
+	else
+		r = fuse_handle_open(c->f, file, &o.fh);
 	if (r) {
 		fuse_node_forget(c->f, e.nodeid, 1);
 		return r;
@@ -74,185 +109,100 @@ int fuse_file_create(struct fuse_call *c)
 	return 0;
 }
 
+static int create(struct fuse_call *c, const struct name *name, const struct fuse_create_in *in)
+{
+	const int flags = (int)in->flags;
+	int more = with_reading(c->f, flags);
+	struct share_inode *inode = NULL;
+	struct share_file *file = NULL;
+	struct statx st;
+	int r = share_create(c->inode, name, more, in->mode, &c->cred, &inode, &file, &st);
+
+	if (r == -EACCES && more != flags) {
+		more = flags;
+		r = share_create(c->inode, name, more, in->mode, &c->cred, &inode, &file, &st);
+	}
+	if (r)
+		return r;
+	r = kill_on_trunc(c->f, file, flags, in->open_flags);
+	if (!r)
+		return made_put(c, inode, file, more, &st);
+	share_file_close(file);
+	share_put(inode);
+	return r;
+}
+
+int fuse_file_create(struct fuse_call *c)
+{
+	struct fuse_create_in in;
+	struct name name;
+	int r;
+
+	cursor_get(&c->in, &in, sizeof(in));
+	r = wire_name(&c->in, &name);
+	if (!r)
+		r = fuse_ext_cred(c, in.umask);
+	return r ? r : create(c, &name, &in);
+}
+
+/* It has no name; what stands in the name's place is not one ("/", from Linux) and is not looked at. */
+int fuse_file_tmpfile(struct fuse_call *c)
+{
+	struct share_inode *inode = NULL;
+	struct share_file *file = NULL;
+	char nothing[sizeof(struct name)];
+	struct fuse_create_in in;
+	struct statx st;
+	int r, flags;
+
+	cursor_get(&c->in, &in, sizeof(in));
+	flags = with_reading(c->f, (int)in.flags);
+	r = wire_cstr(&c->in, nothing, sizeof(nothing));
+	if (r >= 0)
+		r = fuse_ext_cred(c, in.umask);
+	if (!r)
+		r = share_tmpfile(c->inode, flags, in.mode, &c->cred, &inode, &file, &st);
+	return r ? r : made_put(c, inode, file, flags, &st);
+}
+
+/* ---- closing ---- */
+
 /* It may come late, after the guest has forgotten the node (D72). */
-int fuse_file_release(struct fuse_call *c)
+static int release(struct fuse_call *c, bool untold)
 {
 	struct fuse_release_in in;
-
-	cursor_get(&c->in, &in, sizeof(in));
-	return fuse_handle_release(c->f, in.fh);
-}
-
-/* ---- data ---- */
-
-/* Cuts the array to n bytes after the first skip bytes; the caller knows that they are there. */
-static unsigned iov_cut(struct iovec **iov, unsigned niov, size_t skip, size_t n)
-{
-	unsigned used = 0;
-
-	while (niov && skip >= (*iov)->iov_len) {
-		skip -= (*iov)->iov_len;
-		++*iov;
-		niov--;
-	}
-	if (!n || !niov)
-		return 0;
-	(*iov)->iov_base = (char *)(*iov)->iov_base + skip;
-	(*iov)->iov_len -= skip;
-	while (n) {
-		struct iovec *v = &(*iov)[used++];
-
-		v->iov_len = MIN(v->iov_len, n);
-		n -= v->iov_len;
-	}
-	return used;
-}
-
-/* The operation has its handle for as long as it is out. */
-static int pend(struct fuse_req *req, struct fuse_handle *h)
-{
-	h->refs++;
-	req->handle = h;
-	return FUSE_PENDING;
-}
-
-static void read_done(struct io_op *op, int res)
-{
-	struct fuse_req *req = container_of(op, struct fuse_req, op);
-
-	fuse_handle_put(req->handle);
-	fuse_reply(req, MIN(res, 0), (uint32_t)MAX(res, 0));
-}
-
-int fuse_file_read(struct fuse_call *c)
-{
-	struct fuse_req *req = c->req;
-	struct iovec *iov = req->wr;
-	struct fuse_read_in in;
 	struct fuse_handle *h;
-	unsigned n;
-	int r;
 
 	cursor_get(&c->in, &in, sizeof(in));
-	h = fuse_handle_find(c, in.fh);
+	h = fuse_handle_get(c->f, in.fh);
 	if (!h)
-		return -EBADF;
-	n = iov_cut(&iov, req->nwr, sizeof(struct fuse_out_header),
-		    MIN((size_t)in.size, c->out.left));
-	req->op.done = read_done;
-	r = share_readv(h->file, c->f->io, &req->op, iov, n, in.offset);
-	if (r == -EINPROGRESS)
-		return pend(req, h);
-	if (r < 0)
-		return r;
-	c->direct = (uint32_t)r;
+		return untold ? 0 : -EBADF;
+	if (in.release_flags & FUSE_RELEASE_FLOCK_UNLOCK && fuse_agreed(c->f, FUSE_FLOCK_LOCKS))
+		share_unlock(share_file_inode(h->file), in.lock_owner, true);
+	fuse_handle_close(c->f, h);
 	return 0;
 }
 
-static void write_put(struct cursor *out, int written)
+int fuse_file_release(struct fuse_call *c)
 {
-	const struct fuse_write_out o = {.size = (uint32_t)written};
-
-	cursor_put(out, &o, sizeof(o));
+	return release(c, c->f->no_open);
 }
 
-static void write_done(struct io_op *op, int res)
+int fuse_file_release_dir(struct fuse_call *c)
 {
-	struct fuse_req *req = container_of(op, struct fuse_req, op);
-	struct cursor out = cursor_of(req->wr, req->nwr);
-
-	fuse_handle_put(req->handle);
-	cursor_skip(&out, sizeof(struct fuse_out_header));
-	if (res >= 0)
-		write_put(&out, res);
-	fuse_reply(req, MIN(res, 0), sizeof(struct fuse_write_out));
+	return release(c, c->f->no_opendir);
 }
 
-/* The data is the rest of the message, no more and no less. */
-int fuse_file_write(struct fuse_call *c)
+/* Nothing is held back that close() could write; only a host's locks are given up by it. */
+int fuse_file_flush(struct fuse_call *c)
 {
-	struct fuse_req *req = c->req;
-	struct iovec *iov = req->rd;
-	struct fuse_write_in in;
-	struct fuse_handle *h;
-	unsigned n;
-	int r;
+	struct fuse_flush_in in;
 
+	if (!fuse_agreed(c->f, FUSE_POSIX_LOCKS))
+		return -ENOSYS;
 	cursor_get(&c->in, &in, sizeof(in));
-	if (in.size != c->in.left || in.size > c->f->max_io)
-		return -EINVAL;
-	h = fuse_handle_find(c, in.fh);
-	if (!h)
+	if (!fuse_handle_find(c->f, in.fh, c->inode))
 		return -EBADF;
-	n = iov_cut(&iov, req->nrd, sizeof(struct fuse_in_header) + sizeof(in), in.size);
-	req->op.done = write_done;
-	r = share_writev(h->file, c->f->io, &req->op, iov, n, in.offset);
-	if (r == -EINPROGRESS)
-		return pend(req, h);
-	if (r < 0)
-		return r;
-	write_put(&c->out, r);
+	share_unlock(c->inode, in.lock_owner, false);
 	return 0;
-}
-
-static void fsync_done(struct io_op *op, int res)
-{
-	struct fuse_req *req = container_of(op, struct fuse_req, op);
-
-	fuse_handle_put(req->handle);
-	fuse_reply(req, res, 0);
-}
-
-/* Directories too: dpkg and databases do it (D49). */
-int fuse_file_fsync(struct fuse_call *c)
-{
-	struct fuse_fsync_in in;
-	struct fuse_handle *h;
-	int r;
-
-	cursor_get(&c->in, &in, sizeof(in));
-	h = fuse_handle_find(c, in.fh);
-	if (!h)
-		return -EBADF;
-	c->req->op.done = fsync_done;
-	r = share_fsync(h->file, c->f->io, &c->req->op, in.fsync_flags & FUSE_FSYNC_FDATASYNC);
-	return r == -EINPROGRESS ? pend(c->req, h) : r;
-}
-
-/* ---- the rest that is done to an open file ---- */
-
-int fuse_file_fallocate(struct fuse_call *c)
-{
-	struct fuse_fallocate_in in;
-	struct fuse_handle *h;
-
-	cursor_get(&c->in, &in, sizeof(in));
-	h = fuse_handle_find(c, in.fh);
-	return h ? share_fallocate(h->file, (int)in.mode, in.offset, in.length) : -EBADF;
-}
-
-int fuse_file_lseek(struct fuse_call *c)
-{
-	struct fuse_lseek_out o;
-	struct fuse_lseek_in in;
-	struct fuse_handle *h;
-	int64_t r;
-
-	cursor_get(&c->in, &in, sizeof(in));
-	h = fuse_handle_find(c, in.fh);
-	if (!h)
-		return -EBADF;
-	r = share_lseek(h->file, in.offset, (int)in.whence);
-	if (r < 0)
-		return (int)r;
-	o.offset = (uint64_t)r;
-	cursor_put(&c->out, &o, sizeof(o));
-	return 0;
-}
-
-/* ENOSYS would break overlayfs above the share; ENOTTY is "no such control here" (D45). */
-int fuse_file_ioctl(struct fuse_call *c)
-{
-	(void)c;
-	return -ENOTTY;
 }

@@ -76,6 +76,7 @@ int share_open(struct share **out, const char *name, const struct share_config *
 	err = share_budget_init(s, name, cfg->fd_budget);
 	if (err)
 		goto fail;
+	s->cfg.fd_budget = s->budget;
 	err = share_path_init(s, name);
 	if (err)
 		goto fail;

@@ -2,34 +2,41 @@
 /*
  * virtio_fs.c - virtio-fs: the glue between queues and the FUSE server, and the registry row.
  *
- * Queue 0 is for forgets, queue 1 for everything else; both are served by the one iothread, so a
- * forget never waits behind more than the request being served (hard case D1). A chain is a FUSE
- * message: its readable part the request, its writable part the room for the reply. Spec:
- * virtio 1.2, 5.11. On the iothread but for create and destroy. Calls: fuse.h, share.h, virtq.h.
+ * Queue 0 is for forgets, the others for everything else. The first two are served by the first iothread, so a forget
+ * never waits behind more than the request being served (hard case D1); further ones have a thread each (D68). A chain
+ * is a FUSE message: its readable part the request, its writable part the room for the reply. Spec: virtio 1.2, 5.11.
+ * On the iothreads but for create and destroy. Calls: fuse.h, dax.h, share.h, virtq.h.
  */
 #include "virtio_fs.h"
+#include "dax.h"
 #include "table.h"
 #include "virtio.h"
 #include <linux/virtio_fs.h>
+#include <stdio.h>
 
-#define NQUEUES      2 /* forgets; requests */
-#define MAX_IO       MIB(1)
-#define PAGE         4096u
-#define HEADER_DESCS 4 /* what a Linux guest keeps of a ring's descriptors for headers (D7) */
+#define HIPRIO_QUEUES 1
+#define MAX_QUEUES    32
+#define MAX_IO        MIB(1)
+#define MAX_DAX       MIB(1) /* in MiB */
+#define PAGE          4096u
+#define HEADER_DESCS  4 /* what a Linux guest keeps of a ring's descriptors for headers (D7) */
 
 struct fs {
 	struct virtio_dev v;
 	struct virtio_fs_config space;
-	struct fuse_config fuse_cfg;
 	struct share *share;
-	struct fuse *fuse; /* NULL until the first start */
-	bool in_kick;      /* the end of the batch announces what is replied to now */
+	struct dax *dax; /* NULL: no window */
+	struct fuse *fuse;
+	/* The end of the batch announces what is replied to now; each queue's thread has its own. */
+	bool in_kick[HIPRIO_QUEUES + MAX_QUEUES];
 };
 
 struct fs_request {
 	struct chain chain; /* first: the queue's slot is this struct */
 	struct fuse_req fuse;
 };
+
+/* ---- requests ---- */
 
 static void fs_reply(struct fuse_req *f, uint32_t written)
 {
@@ -38,7 +45,7 @@ static void fs_reply(struct fuse_req *f, uint32_t written)
 
 	virtq_push(&req->chain, written);
 	/* One that comes by itself; those of a batch are announced by its end. */
-	if (!container_of(vq->dev, struct fs, v)->in_kick)
+	if (!container_of(vq->dev, struct fs, v)->in_kick[vq->index])
 		virtq_notify(vq);
 }
 
@@ -51,6 +58,7 @@ static int fs_serve(struct fs *fs, struct chain *c)
 	req->fuse.nrd = c->nrd;
 	req->fuse.wr = c->iov + c->nrd;
 	req->fuse.nwr = c->nwr;
+	req->fuse.io = c->vq->io;
 	req->fuse.reply = fs_reply;
 	r = fuse_serve(fs->fuse, &req->fuse);
 	if (r)
@@ -64,72 +72,100 @@ static void fs_kick(struct virtio_dev *v, struct virtq *vq)
 	struct chain *c;
 	int r;
 
-	fs->in_kick = true;
+	fs->in_kick[vq->index] = true;
 	while ((r = virtq_pop(vq, &c)) == 1) {
 		r = fs_serve(fs, c);
 		if (r)
 			break;
 	}
-	fs->in_kick = false;
+	fs->in_kick[vq->index] = false;
 	if (r < 0)
 		virtio_broken(v, vq, "not a chain with a FUSE message");
 	virtq_notify(vq);
 }
 
-/* The first time, the thread and the server are made: both belong to the iothread. */
-static int fs_start(struct virtio_dev *v)
-{
-	struct fs *fs = container_of(v, struct fs, v);
-	uint32_t max_io = MIN((uint32_t)MAX_IO, (v->queue_size - HEADER_DESCS) * PAGE);
-	int r;
+/* ---- life ---- */
 
-	if (fs->fuse)
-		return 0;
-	r = share_thread_init(fs->share);
-	return r ? r : fuse_create(&fs->fuse, fs->share, v->io, &fs->fuse_cfg, max_io);
+static int fs_thread_init(struct virtio_dev *v)
+{
+	return share_thread_init(container_of(v, struct fs, v)->share);
 }
 
 /* The guest's session ends with the device's reset; what is in flight finishes by itself (A18). */
 static void fs_stop(struct virtio_dev *v)
 {
-	struct fs *fs = container_of(v, struct fs, v);
-
-	if (fs->fuse)
-		fuse_reset(fs->fuse);
+	fuse_reset(container_of(v, struct fs, v)->fuse);
 }
 
-static const struct virtio_ops fs_ops = {.start = fs_start, .kick = fs_kick, .stop = fs_stop};
+static const struct virtio_ops fs_ops = {
+	.thread_init = fs_thread_init, .kick = fs_kick, .stop = fs_stop};
 
 static void fs_destroy(struct device *d)
 {
 	struct fs *fs = container_of(d, struct fs, v.base);
 
 	fuse_destroy(fs->fuse);
+	dax_destroy(fs->dax);
 	share_close(fs->share);
 	free(fs);
 }
 
-static int fs_create(struct vm *vm, const void *config, unsigned index, struct device **out)
+static void fs_describe(struct fs *fs, const struct fs_config *cfg)
 {
-	const struct fs_config *cfg = config;
-	struct fs *fs = calloc(1, sizeof(*fs));
-	int r;
-
-	(void)vm;
-	if (!fs)
-		return -ENOMEM;
-	device_init(&fs->v.base, &fs_device, index, fs_destroy);
-	fs->fuse_cfg = cfg->fuse;
 	fs->v.ops = &fs_ops;
 	fs->v.id = VIRTIO_ID_FS;
-	fs->v.nqueues = NQUEUES;
+	fs->v.nqueues = (uint16_t)(HIPRIO_QUEUES + cfg->queues);
+	fs->v.nthreads = (uint16_t)cfg->queues;
+	fs->v.poll_us = cfg->poll_us;
 	fs->v.queue_size = (uint16_t)cfg->queue_size;
 	fs->v.req_size = sizeof(struct fs_request);
 	fs->v.config = &fs->space;
 	fs->v.config_len = sizeof(fs->space);
 	memcpy(fs->space.tag, cfg->tag, MIN(strlen(cfg->tag), sizeof(fs->space.tag)));
-	fs->space.num_request_queues = htole32(NQUEUES - 1);
-	r = share_open(&fs->share, fs->v.base.name, &cfg->share);
+	fs->space.num_request_queues = htole32(cfg->queues);
+}
+
+/* What the single options cannot say. */
+static int fs_check(const char *name, const struct fs_config *cfg)
+{
+	if (!cfg->fuse.writeback || cfg->fuse.cache != FUSE_CACHE_NEVER)
+		return 0;
+	log_err("%s: writeback is a cache, and cache is never: choose cache auto or always, or "
+		"leave "
+		"writeback out",
+		name);
+	return -EINVAL;
+}
+
+static int fs_window(struct fs *fs, struct vm *vm, uint32_t mib)
+{
+	int r = dax_create(&fs->dax, vm, fs->v.base.name, MIB(mib));
+
+	if (r)
+		return r;
+	fs->v.shm = dax_window(fs->dax);
+	fs->v.shm_id = VIRTIO_FS_SHMCAP_ID_CACHE;
+	return 0;
+}
+
+static int fs_create(struct vm *vm, const void *config, unsigned index, struct device **out)
+{
+	const struct fs_config *cfg = config;
+	const uint32_t max_io = MIN((uint32_t)MAX_IO, (cfg->queue_size - HEADER_DESCS) * PAGE);
+	struct fs *fs = calloc(1, sizeof(*fs));
+	int r;
+
+	if (!fs)
+		return -ENOMEM;
+	device_init(&fs->v.base, &fs_device, index, fs_destroy);
+	fs_describe(fs, cfg);
+	r = fs_check(fs->v.base.name, cfg);
+	if (!r)
+		r = share_open(&fs->share, fs->v.base.name, &cfg->share);
+	if (!r && cfg->dax)
+		r = fs_window(fs, vm, cfg->dax);
+	if (!r)
+		r = fuse_create(&fs->fuse, fs->share, fs->dax, &cfg->fuse, max_io, cfg->queues > 1);
 	if (r)
 		goto fail;
 	*out = &fs->v.base;
@@ -139,7 +175,20 @@ fail:
 	return r;
 }
 
+/* ---- options ---- */
+
 static const char *const cache_names[] = {"never", "auto", "always", NULL};
+static const char *const dax_names[] = {"mount", "inode", NULL};
+
+static bool dax_check(const void *number, char err[OPT_ERR_MAX])
+{
+	const uint64_t mib = *(const uint64_t *)number;
+
+	if (mib != 1 && !(mib & (mib - 1)))
+		return true;
+	snprintf(err, OPT_ERR_MAX, "must be 0, or a power of two from 2 on");
+	return false;
+}
 
 #define F(member) offsetof(struct fs_config, member)
 #define TTL(name, what)                                                                     \
@@ -166,6 +215,39 @@ static const struct opt fs_opts[] = {
 	TTL(entry_ttl_ms, "a name"),
 	TTL(attr_ttl_ms, "attributes"),
 	TTL(negative_ttl_ms, "that a name does not exist"),
+	{.key = "writeback",
+	 .kind = OPT_BOOL,
+	 .offset = F(fuse.writeback),
+	 .def = "false",
+	 .help = "the guest may hold writes back: for files that only it changes"},
+	{.key = "dax",
+	 .kind = OPT_U32,
+	 .offset = F(dax),
+	 .def = "0",
+	 .max = MAX_DAX,
+	 .check = dax_check,
+	 .help = "MiB of the window that files are mapped in, so that reading them makes no "
+		 "request; "
+		 "0: none"},
+	{.key = "dax_policy",
+	 .kind = OPT_ENUM,
+	 .offset = F(fuse.dax_policy),
+	 .def = "mount",
+	 .names = dax_names,
+	 .help = "which files are mapped: mount, all where the guest mounts with -o dax; inode, "
+		 "those of dax_min_size or more"},
+	{.key = "dax_min_size",
+	 .kind = OPT_U32,
+	 .offset = F(fuse.dax_min_size),
+	 .def = "32768",
+	 .help = "bytes of the smallest file that dax_policy inode maps"},
+	{.key = "queues",
+	 .kind = OPT_U32,
+	 .offset = F(queues),
+	 .def = "1",
+	 .min = 1,
+	 .max = MAX_QUEUES,
+	 .help = "request queues, each with a thread; Linux 6.9 and later use more than one"},
 	{.key = "queue_size",
 	 .kind = OPT_U32,
 	 .offset = F(queue_size),
@@ -174,6 +256,12 @@ static const struct opt fs_opts[] = {
 	 .max = 1024,
 	 .check = opt_check_pow2,
 	 .help = "descriptors of each queue, a power of two"},
+	{.key = "poll_us",
+	 .kind = OPT_U32,
+	 .offset = F(poll_us),
+	 .def = "50",
+	 .max = 1000,
+	 .help = "microseconds a thread looks for requests before it sleeps"},
 };
 
 const struct device_type fs_device = {

@@ -12,7 +12,10 @@ struct fs_config {
 	char *tag;
 	struct share_config share;
 	struct fuse_config fuse;
+	uint32_t dax;    /* MiB of the window that files are mapped in; 0: none */
+	uint32_t queues; /* for requests, each with a thread */
 	uint32_t queue_size;
+	uint32_t poll_us; /* how long a thread looks for requests before it sleeps */
 };
 
 #endif

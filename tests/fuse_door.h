@@ -24,16 +24,27 @@
 #define HDR_IN       ((uint32_t)sizeof(struct fuse_in_header))
 #define HDR_OUT      ((uint32_t)sizeof(struct fuse_out_header))
 #define ROOT         FUSE_ROOT_ID
-#define BY_MODE      ((struct fuse_config){FUSE_CACHE_AUTO, UINT32_MAX, UINT32_MAX, UINT32_MAX})
+#define IN_MODE(mode)                                     \
+	((struct fuse_config){.cache = (mode),            \
+			      .entry_ttl_ms = UINT32_MAX, \
+			      .attr_ttl_ms = UINT32_MAX,  \
+			      .negative_ttl_ms = UINT32_MAX})
+#define BY_MODE IN_MODE(FUSE_CACHE_AUTO)
+
+/* What a share is unless the test says otherwise. */
+#define PLAIN        ((struct share_config){.xattr = true, .submounts = true})
+#define DOOR_THREADS 4
 
 struct door {
 	char top[64]; /* the directory that is shared, unless the test says otherwise */
 	int dir;      /* the host's view of it */
 	struct share *share;
-	struct iothread *io;
+	struct dax *dax;                             /* the test's own, or NULL */
+	unsigned nthreads;                           /* 0: one; for the next door_open() */
+	struct iothread *io, *threads[DOOR_THREADS]; /* io is the first */
 	struct fuse *fuse;
 	struct fuse_config cfg;
-	uint64_t unique;
+	uint64_t unique; /* atomic */
 };
 
 /* A request on its way, with the buffers it was given. */
@@ -62,23 +73,37 @@ static struct door door;
 
 static int door_init(void *arg)
 {
-	int r = share_thread_init(door.share);
-
 	(void)arg;
-	return r ? r : fuse_create(&door.fuse, door.share, door.io, &door.cfg, DOOR_IO);
+	return share_thread_init(door.share);
+}
+
+/* path of the share: NULL means the test's directory. */
+__attribute__((unused)) static void door_open_share(struct fuse_config cfg,
+						    struct share_config share)
+{
+	if (!share.path)
+		share.path = door.top;
+	door.cfg = cfg;
+	door.nthreads += !door.nthreads;
+	need(!share_open(&door.share, "fs0", &share));
+	need(!fuse_create(&door.fuse, door.share, door.dax, &door.cfg, DOOR_IO, door.nthreads > 1));
+	for (unsigned i = 0; i < door.nthreads; i++) {
+		need(!iothread_create(&door.threads[i], "fs0", LOOP_AUTO, 64, &share_syscalls));
+		need(!iothread_start(door.threads[i], door_init, NULL));
+	}
+	door.io = door.threads[0];
 }
 
 __attribute__((unused)) static void door_open_at(const char *path, struct fuse_config cfg,
 						 bool readonly)
 {
 	char copy[PATH_MAX];
-	struct share_config share = {.path = copy, .readonly = readonly, .xattr = true};
+	struct share_config share = PLAIN;
 
 	snprintf(copy, sizeof(copy), "%s", path);
-	door.cfg = cfg;
-	need(!share_open(&door.share, "fs0", &share));
-	need(!iothread_create(&door.io, "fs0", LOOP_AUTO, 64, &share_syscalls));
-	need(!iothread_start(door.io, door_init, NULL));
+	share.path = copy;
+	share.readonly = readonly;
+	door_open_share(cfg, share);
 }
 
 __attribute__((unused)) static void door_open(struct fuse_config cfg, bool readonly)
@@ -86,11 +111,21 @@ __attribute__((unused)) static void door_open(struct fuse_config cfg, bool reado
 	door_open_at(door.top, cfg, readonly);
 }
 
+static void door_end(void *arg)
+{
+	(void)arg;
+	fuse_reset(door.fuse);
+}
+
+/* As a device goes: the session, then the threads, then the rest. */
 __attribute__((unused)) static void door_close(void)
 {
-	iothread_destroy(door.io);
+	loop_call(door.io, door_end, NULL);
+	for (unsigned i = door.nthreads; i--;)
+		iothread_destroy(door.threads[i]);
 	fuse_destroy(door.fuse);
 	share_close(door.share);
+	door.nthreads = 0;
 }
 
 __attribute__((unused)) static void door_set_up(const char *name)
@@ -152,7 +187,7 @@ static void sent_reply(struct fuse_req *req, uint32_t written)
 {
 	struct sent *s = container_of(req, struct sent, req);
 
-	s->replies++;
+	__atomic_add_fetch(&s->replies, 1, __ATOMIC_RELEASE);
 	s->used = written;
 	sem_post(&s->replied);
 }
@@ -195,8 +230,10 @@ static struct sent *sent_make(uint32_t opcode, uint64_t node, const void *arg, s
 {
 	size_t len = HDR_IN + arg_len + more_len;
 	struct sent *s = sent_new(len, HDR_OUT + room);
-	struct fuse_in_header h = {
-		.len = (uint32_t)len, .opcode = opcode, .unique = door.unique += 2, .nodeid = node};
+	struct fuse_in_header h = {.len = (uint32_t)len,
+				   .opcode = opcode,
+				   .unique = __atomic_add_fetch(&door.unique, 2, __ATOMIC_RELAXED),
+				   .nodeid = node};
 
 	s->unique = h.unique;
 	memcpy(s->rd, &h, sizeof(h));
@@ -207,12 +244,23 @@ static struct sent *sent_make(uint32_t opcode, uint64_t node, const void *arg, s
 	return s;
 }
 
-/* On the iothread. */
+/* Where this thread's requests are served, if not by the first. */
+__attribute__((unused)) static _Thread_local struct iothread *door_via;
+
+/* On an iothread. */
 static void sent_serve(void *arg)
 {
 	struct sent *s = arg;
 
+	if (!s->req.io)
+		s->req.io = door.io;
 	s->refused = fuse_serve(door.fuse, &s->req);
+}
+
+static void sent_send(struct sent *s)
+{
+	s->req.io = door_via ? door_via : door.io;
+	loop_call(s->req.io, sent_serve, s);
 }
 
 /*
@@ -261,7 +309,7 @@ static int ask2(uint32_t opcode, uint64_t node, const void *arg, size_t arg_len,
 {
 	struct sent *s = sent_make(opcode, node, arg, arg_len, more, more_len, room);
 
-	loop_call(door.io, sent_serve, s);
+	sent_send(s);
 	return sent_finish(s, out, room);
 }
 
@@ -273,22 +321,33 @@ static int ask(uint32_t opcode, uint64_t node, const void *arg, size_t arg_len, 
 
 /* ---- requests ---- */
 
-__attribute__((unused)) static int ask_init(uint32_t major, uint32_t minor, uint32_t flags,
+__attribute__((unused)) static int ask_init(uint32_t major, uint32_t minor, uint64_t flags,
 					    struct fuse_init_out *out)
 {
-	struct fuse_init_in in = {
-		.major = major, .minor = minor, .max_readahead = 131072, .flags = flags};
+	struct fuse_init_in in = {.major = major,
+				  .minor = minor,
+				  .max_readahead = 131072,
+				  .flags = (uint32_t)flags,
+				  .flags2 = (uint32_t)(flags >> 32)};
 	/* 7.36 made it longer. */
 	size_t len = minor < 36 ? offsetof(struct fuse_init_in, flags2) : sizeof(in);
 
 	return ask(FUSE_INIT, 0, &in, len, out, sizeof(*out));
 }
 
-__attribute__((unused)) static void session(void)
+/* What a guest offers that opens everything by a request. */
+#define TELLS (UINT64_MAX & ~(FUSE_NO_OPEN_SUPPORT | FUSE_NO_OPENDIR_SUPPORT))
+
+__attribute__((unused)) static void session_of(uint32_t minor, uint64_t flags)
 {
 	struct fuse_init_out out;
 
-	need(ask_init(7, 31, UINT32_MAX, &out) == sizeof(out));
+	need(ask_init(7, minor, flags, &out) == sizeof(out));
+}
+
+__attribute__((unused)) static void session(void)
+{
+	session_of(31, UINT32_MAX);
 }
 
 __attribute__((unused)) static int ask_lookup(uint64_t dir, const char *name,
@@ -313,7 +372,7 @@ __attribute__((unused)) static void forget(uint64_t node, uint64_t n)
 	struct sent *s = sent_make(FUSE_FORGET, node, &in, sizeof(in), NULL, 0, 0);
 
 	s->req.nwr = 0;
-	loop_call(door.io, sent_serve, s);
+	sent_send(s);
 	need(sent_finish(s, NULL, 0) == 0);
 }
 
@@ -414,10 +473,13 @@ __attribute__((unused)) static int ask_attr(uint64_t node, struct fuse_attr *att
 
 static void slow_it(void *arg)
 {
-	struct fuse_handle *h = map_get(&door.fuse->handles, arg);
+	struct fuse_handle *h;
 
+	fuse_lock(door.fuse);
+	h = fuse_handle_get(door.fuse, *(uint64_t *)arg);
 	need(h);
 	h->file->io.no_nowait_read = h->file->io.no_nowait_write = true;
+	fuse_unlock(door.fuse);
 }
 
 /* From here on reads and writes through the handle are never settled at once. */
@@ -429,14 +491,14 @@ __attribute__((unused)) static void make_slow(uint64_t fh)
 /* ---- what the server holds ---- */
 
 struct held {
-	size_t nodes, handles, inodes, files;
+	size_t nodes, handles, kept, inodes, files;
 };
 
 static void held_look(void *arg)
 {
 	struct held *h = arg;
 
-	fuse_counts(door.fuse, &h->nodes, &h->handles);
+	fuse_counts(door.fuse, &h->nodes, &h->handles, &h->kept);
 	h->inodes = share_ninodes(door.share);
 	h->files = door.share->nfiles;
 }
@@ -454,7 +516,7 @@ __attribute__((unused)) static bool nothing_held(void)
 {
 	struct held h = held();
 
-	return !h.nodes && !h.handles && h.inodes == 1 && !h.files;
+	return !h.nodes && !h.handles && !h.kept && h.inodes == 1 && !h.files;
 }
 
 #endif

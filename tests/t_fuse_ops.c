@@ -687,10 +687,71 @@ static void test_file_ops(void)
 	seek.whence = SEEK_CUR;
 	is(ask(FUSE_LSEEK, e.nodeid, &seek, sizeof(seek), &at, sizeof(at)), -EINVAL,
 	   "a file has no position");
-	is(ask(FUSE_IOCTL, e.nodeid, NULL, 0, NULL, 0), -ENOTTY, "there is no such control");
 	is(ask(FUSE_FLUSH, e.nodeid, &(struct fuse_flush_in){.fh = fh}, 24, NULL, 0), -ENOSYS,
 	   "closing needs no request");
 	need(!release(e.nodeid, fh) && !release(ROOT, dh));
+}
+
+/* ---- copying, and all at once to the disk ---- */
+
+static int ask_copy(uint32_t opcode, uint64_t from, struct fuse_copy_file_range_in in)
+{
+	uint64_t copied = 0;
+	int r = ask(opcode, from, &in, sizeof(in), &copied, sizeof(copied));
+
+	always(r < 0 || r == sizeof(copied), "a copy is answered with its size");
+	/* A little-endian number of either width. */
+	return r < 0 ? r : (int)copied;
+}
+
+static void test_copy(void)
+{
+	static uint8_t data[KIB(300)], back[KIB(300)];
+	struct fuse_copy_file_range_in in = {.len = KIB(300)};
+	uint64_t a, b;
+
+	pattern(data, sizeof(data), 5);
+	host_write("a", data, sizeof(data));
+	host_write("b", "", 0);
+	a = find(ROOT, "a");
+	b = in.nodeid_out = find(ROOT, "b");
+	in.fh_in = open_file(a, O_RDONLY);
+	in.fh_out = open_file(b, O_RDWR);
+	is(ask_copy(FUSE_COPY_FILE_RANGE, a, in), KIB(300), "a file is copied");
+	is(ask_read(FUSE_READ, b, in.fh_out, 0, back, sizeof(back)), sizeof(back), "and read");
+	ok(!memcmp(data, back, sizeof(data)), "unchanged");
+	in.off_in = 4096;
+	in.off_out = KIB(300);
+	is(ask_copy(FUSE_COPY_FILE_RANGE_64, a, in), KIB(296), "a part of it, by the wider reply");
+	is(host_size("b"), KIB(596), "where it should be");
+	in.len = UINT64_MAX;
+	in.off_in = KIB(300) - 10;
+	is(ask_copy(FUSE_COPY_FILE_RANGE, a, in), 10, "to the end, however long");
+	in.off_in = KIB(300);
+	is(ask_copy(FUSE_COPY_FILE_RANGE, a, in), 0, "and none behind it");
+	in.off_in = UINT64_MAX;
+	ok(ask_copy(FUSE_COPY_FILE_RANGE, a, in) < 0, "an offset is 63 bits");
+	in.off_in = 0;
+	in.flags = 1;
+	is(ask_copy(FUSE_COPY_FILE_RANGE, a, in), -EINVAL, "there are no flags");
+	in.flags = 0;
+	in.nodeid_out = a;
+	is(ask_copy(FUSE_COPY_FILE_RANGE, a, in), -EBADF, "a handle is not good on another node");
+	in.nodeid_out = 4711;
+	is(ask_copy(FUSE_COPY_FILE_RANGE, a, in), -ESTALE, "nor on one that is not known");
+	in.nodeid_out = a;
+	in.fh_out = in.fh_in;
+	is(ask_copy(FUSE_COPY_FILE_RANGE, a, in), -EBADF, "what is open to read is not written");
+	is(held().handles, 2, "and none of it holds a handle");
+}
+
+static void test_syncfs(void)
+{
+	const struct fuse_syncfs_in in = {0};
+
+	is(ask(FUSE_SYNCFS, ROOT, &in, sizeof(in), NULL, 0), 0, "all is synced");
+	need(!mkdirat(door.dir, "d", 0755));
+	is(ask(FUSE_SYNCFS, find(ROOT, "d"), &in, sizeof(in), NULL, 0), 0, "from anywhere");
 }
 
 /* What the guest knows goes on, whatever the host did to the name (D29, D53). */
@@ -743,6 +804,18 @@ static void test_readonly(void)
 	is(ask_remove(FUSE_RMDIR, "f"), -EROFS, "nor a directory");
 	is(set(f, (struct fuse_setattr_in){.valid = FATTR_MODE, .mode = 0}, &a), -EROFS, "no mode");
 	is(ask(FUSE_FALLOCATE, f, &with_fh, sizeof(with_fh), NULL, 0), -EROFS, "and no space");
+	is(ask_copy(FUSE_COPY_FILE_RANGE, f,
+		    (struct fuse_copy_file_range_in){.fh_in = with_fh.fh,
+						     .fh_out = with_fh.fh,
+						     .nodeid_out = f,
+						     .off_out = 5,
+						     .len = 5}),
+	   -EROFS, "and no copy");
+	is(ask2(FUSE_TMPFILE, ROOT, &(struct fuse_create_in){.flags = O_RDWR}, 16, "/", 2, NULL,
+		144),
+	   -EROFS, "no file without a name");
+	is(ask(FUSE_SYNCFS, ROOT, &(struct fuse_syncfs_in){0}, 8, NULL, 0), 0,
+	   "to sync it changes nothing");
 	ok(host_size("f") == 5 && !host_has("n"), "it is as it was");
 	is(held().nodes, 1, "and nothing is counted");
 	host_clear(door.dir);
@@ -798,7 +871,8 @@ static void (*const tests[])(void) = {
 	test_listing_gone, test_setattr,     test_times,          test_owner,
 	test_statfs,       test_symlinks,    test_mknod,          test_remove,
 	test_rename,       test_data,        test_sizes_that_lie, test_open,
-	test_create,       test_file_ops,    test_replaced,
+	test_create,       test_file_ops,    test_replaced,       test_copy,
+	test_syncfs,
 };
 
 /* Each begins with an empty directory and a fresh server. */

@@ -253,6 +253,7 @@ static bool doorbell_without_queue_0(void)
 	struct fs_config cfg = {.tag = (char[]){"t"},
 				.share = {.path = (char[]){"/tmp"}},
 				.fuse = BY_MODE,
+				.queues = 1,
 				.queue_size = 64};
 	struct fakeguest *fg = fg_create(MIB(16));
 	struct fg_queue *q = &fg->q[1];

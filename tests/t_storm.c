@@ -285,7 +285,8 @@ static void devices_create(struct storm *s)
 	struct blk_config blk = {.drive_id = (char[]){"d"}, .path_on_host = s->disk, .poll_us = 50};
 	struct fs_config fs = {.tag = (char[]){"t"},
 			       .share = {.path = s->dir},
-			       .fuse = {FUSE_CACHE_AUTO, UINT32_MAX, UINT32_MAX, UINT32_MAX},
+			       .fuse = {.cache = FUSE_CACHE_AUTO},
+			       .queues = 2,
 			       .queue_size = 64};
 
 	need(!rng_device.create(s->vm, NULL, 0, &s->dev[RNG]));

@@ -34,7 +34,11 @@ static struct fs_config config(const char *tag, uint32_t queue_size)
 	snprintf(tag_copy, sizeof(tag_copy), "%s", tag);
 	return (struct fs_config){.tag = tag_copy,
 				  .share = {.path = top},
-				  .fuse = {FUSE_CACHE_AUTO, UINT32_MAX, UINT32_MAX, UINT32_MAX},
+				  .fuse = {.cache = FUSE_CACHE_AUTO,
+					   .entry_ttl_ms = UINT32_MAX,
+					   .attr_ttl_ms = UINT32_MAX,
+					   .negative_ttl_ms = UINT32_MAX},
+				  .queues = 1,
 				  .queue_size = queue_size};
 }
 

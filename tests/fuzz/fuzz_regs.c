@@ -381,7 +381,8 @@ static void create(struct target *t, bool pci)
 	const struct blk_config blk = {.drive_id = (char[]){"d"}, .path_on_host = disk};
 	const struct fs_config fs = {.tag = (char[]){"t"},
 				     .share = {.path = share},
-				     .fuse = {FUSE_CACHE_AUTO, UINT32_MAX, UINT32_MAX, UINT32_MAX},
+				     .fuse = {.cache = FUSE_CACHE_AUTO},
+				     .queues = 1,
 				     .queue_size = 64};
 
 	must(!vm_create_bare(&t->vm, &params));

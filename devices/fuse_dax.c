@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * fuse_dax.c - parts of files that appear in the guest's window, and vanish.
+ *
+ * Handles do not count: Linux sends none, and what may be mapped is the object's to say. A request is wholly checked
+ * before the first part of it is done (hard case D67). Under the session lock. Protocol: linux/fuse.h, SETUPMAPPING,
+ * REMOVEMAPPING; virtio 1.2, 5.11.6.4. Calls: dax.h.
+ */
+#include "fuse_int.h"
+#include "dax.h"
+
+#define MAP_FLAGS (FUSE_SETUPMAPPING_FLAG_READ | FUSE_SETUPMAPPING_FLAG_WRITE)
+
+int fuse_dax_map(struct fuse_call *c)
+{
+	struct fuse_setupmapping_in in;
+
+	if (!c->f->dax)
+		return -ENOSYS;
+	cursor_get(&c->in, &in, sizeof(in));
+	/* What is mapped can be read; a request for less does not mean this. */
+	if (in.flags & ~MAP_FLAGS || !(in.flags & FUSE_SETUPMAPPING_FLAG_READ))
+		return -EINVAL;
+	return dax_map(c->f->dax, c->inode, in.foffset, in.moffset, in.len,
+		       in.flags & FUSE_SETUPMAPPING_FLAG_WRITE);
+}
+
+int fuse_dax_unmap(struct fuse_call *c)
+{
+	struct fuse_removemapping_in in;
+	struct fuse_removemapping_one one;
+
+	if (!c->f->dax)
+		return -ENOSYS;
+	cursor_get(&c->in, &in, sizeof(in));
+	if (in.count > c->in.left / sizeof(one))
+		return -EINVAL;
+	for (uint32_t i = 0; i < in.count; i++) {
+		int r;
+
+		cursor_get(&c->in, &one, sizeof(one));
+		r = dax_unmap(c->f->dax, one.moffset, one.len);
+		if (r)
+			return r;
+	}
+	return 0;
+}
