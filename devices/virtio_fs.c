@@ -17,7 +17,7 @@
 #define HIPRIO_QUEUES 1
 #define MAX_QUEUES    32
 #define MAX_IO        MIB(1)
-#define MAX_DAX       MIB(1) /* in MiB */
+#define MAX_DAX       KIB(64) /* in MiB: what window_create() takes */
 #define PAGE          4096u
 #define HEADER_DESCS  4 /* what a Linux guest keeps of a ring's descriptors for headers (D7) */
 
