@@ -24,6 +24,7 @@ static char top[64];
 static int dir;
 static struct fakeguest *fg;
 static uint64_t unique, offer; /* of the last request; features asked for */
+static unsigned on_queue;      /* which request queue is used */
 
 /* ---- the device ---- */
 
@@ -42,15 +43,19 @@ static struct fs_config config(const char *tag, uint32_t queue_size)
 				  .queue_size = queue_size};
 }
 
-static void open_fs(uint64_t features)
+static void open_fs_as(uint64_t features, struct fs_config cfg)
 {
-	const struct fs_config cfg = config("tag", 512);
 	struct device *d;
 
 	fg = fg_create(MIB(64));
 	need(!fs_device.create(fg->vm, &cfg, 0, &d));
 	fg_attach(fg, container_of(d, struct virtio_dev, base));
 	fg_start(fg, features, 512);
+}
+
+static void open_fs(uint64_t features)
+{
+	open_fs_as(features, config("tag", 512));
 }
 
 static void host_write(const char *name, const void *data, size_t n)
@@ -74,6 +79,11 @@ static unsigned descriptors(void)
 }
 
 /* ---- requests ---- */
+
+static struct fg_queue *requests(void)
+{
+	return &fg->q[REQUESTS + on_queue];
+}
 
 /* Into buf; the length. */
 static uint32_t message(void *buf, uint32_t opcode, uint64_t node, const void *arg, uint32_t n)
@@ -108,7 +118,7 @@ static int ask(uint32_t opcode, uint64_t node, const void *arg, uint32_t n, void
 	int r;
 
 	need(HDR_IN + n <= sizeof(rd) && HDR_OUT + room <= sizeof(wr));
-	r = judge(wr, fg_call(&fg->q[REQUESTS], rd, len, wr, HDR_OUT + room));
+	r = judge(wr, fg_call(requests(), rd, len, wr, HDR_OUT + room));
 	if (r > 0)
 		memcpy(out, wr + HDR_OUT, (size_t)r);
 	return r;
@@ -183,6 +193,54 @@ static void test_create(void)
 	snprintf(file, sizeof(file), "%s/file", top);
 	cfg.share.path = file;
 	is(try_create(&cfg), -ENOTDIR, "and a file");
+	cfg.share.path = top;
+	cfg.fuse.writeback = true;
+	is(try_create(&cfg), 0, "writes may be held back in a cache");
+	cfg.fuse.cache = FUSE_CACHE_NEVER;
+	is(try_create(&cfg), -EINVAL, "but not in none");
+}
+
+/* What the options accept. */
+static void test_options(void)
+{
+	static const struct {
+		const char *text;
+		bool good;
+	} trials[] = {
+		{"dax=0", true},
+		{"dax=2", true},
+		{"dax=4096", true},
+		{"dax=1", false},
+		{"dax=3", false},
+		{"dax=4294967296", false},
+		{"queues=1", true},
+		{"queues=32", true},
+		{"queues=0", false},
+		{"queues=33", false},
+		{"poll_us=0", true},
+		{"poll_us=1000", true},
+		{"poll_us=1001", false},
+		{"dax_policy=inode", true},
+		{"dax_policy=never", false},
+		{"dax_min_size=0", true},
+		{"writeback=on", true},
+		{"cache=writeback", false},
+	};
+	struct fs_config cfg;
+	char err[OPT_ERR_MAX];
+
+	need(!opt_defaults(&fs_device.opts, &cfg));
+	ok(cfg.queues == 1 && !cfg.dax && !cfg.fuse.writeback && cfg.poll_us == 50 &&
+		   cfg.fuse.dax_min_size == 32768 && cfg.fuse.cache == FUSE_CACHE_AUTO,
+	   "a share has one queue, no window and looks for requests for a while");
+	for (unsigned i = 0; i < ARRAY_LEN(trials); i++) {
+		const int r = opt_parse_list(&fs_device.opts, &cfg, trials[i].text,
+					     (bool[64]){false}, err);
+
+		is(!r, trials[i].good, "%s is %s", trials[i].text,
+		   trials[i].good ? "accepted" : "refused");
+	}
+	opt_fini(&fs_device.opts, &cfg);
 }
 
 static void test_config_space(void)
@@ -423,6 +481,93 @@ static void test_end(void)
 	fg_destroy(fg);
 }
 
+/* ---- several queues ---- */
+
+#define QUEUES 3
+
+/* A lock that another has: its request waits. */
+static void lock_on(unsigned queue, uint64_t node, uint64_t fh, uint64_t owner)
+{
+	const struct fuse_lk_in in = {
+		.fh = fh, .owner = owner, .lk = {.end = INT64_MAX, .type = F_WRLCK}};
+	struct fg_buf r, w = {NULL, HDR_OUT};
+	uint8_t rd[256];
+
+	r = (struct fg_buf){rd, message(rd, FUSE_SETLKW, node, &in, sizeof(in))};
+	fg_add(&fg->q[REQUESTS + queue], &r, 1, &w, 1, NULL);
+}
+
+static void fsync_on(unsigned queue, uint64_t node, uint64_t fh)
+{
+	const struct fuse_fsync_in in = {.fh = fh};
+	struct fg_buf r, w = {NULL, HDR_OUT};
+	uint8_t rd[64];
+
+	r = (struct fg_buf){rd, message(rd, FUSE_FSYNC, node, &in, sizeof(in))};
+	fg_add(&fg->q[REQUESTS + queue], &r, 1, &w, 1, NULL);
+}
+
+static unsigned used_of(unsigned queue, unsigned n)
+{
+	unsigned good = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t used = 0;
+
+		need(fg_used(&fg->q[REQUESTS + queue], &used) >= 0);
+		good += used == HDR_OUT;
+	}
+	return good;
+}
+
+static void test_queues(void)
+{
+	unsigned before = descriptors(), good = 0;
+	struct fs_config cfg = config("tag", 512);
+	const struct fuse_forget_in one = {1};
+	uint64_t node, fh;
+	uint8_t rd[64];
+
+	cfg.queues = QUEUES;
+	cfg.share.locks = SHARE_LOCKS_HOST;
+	open_fs_as(BOTH, cfg);
+	is(fg->dev->nqueues, 1 + QUEUES, "each request queue is one beside that for forgets");
+	is(fg->dev->nthreads, QUEUES, "and has a thread");
+	session();
+	for (on_queue = 0; on_queue < QUEUES; on_queue++) {
+		node = find("hello");
+		is(getattr(node), 0, "queue %u knows what the others do", on_queue);
+	}
+	for (on_queue = QUEUES; on_queue--;) {
+		uint32_t len = message(rd, FUSE_FORGET, node, &one, sizeof(one));
+
+		is(getattr(node), 0, "until the last of them");
+		is(fg_call(requests(), rd, len, NULL, 0), 0, "forgets");
+	}
+	on_queue = QUEUES - 1;
+	is(getattr(node), -ESTALE, "what it knew");
+	node = find("data");
+	fh = open_node(node);
+	for (unsigned i = 0; i < 60; i++)
+		fsync_on(i % QUEUES, node, fh);
+	for (unsigned i = 0; i < QUEUES; i++)
+		good += used_of(i, 60 / QUEUES);
+	is(good, 60, "requests of one file are out on all queues and come back on theirs");
+	for (unsigned i = 0; i < QUEUES; i++)
+		lock_on(i, node, fh, 7 + i);
+	for (unsigned i = 0; i < 30; i++)
+		fsync_on(i % QUEUES, node, fh);
+	fg_start(fg, BOTH, 512);
+	is(getattr(FUSE_ROOT_ID), -EIO, "a reset ends all that is out, on every queue");
+	session();
+	node = find("data");
+	lock_on(0, node, open_node(node), 1);
+	is(used_of(0, 1), 1, "and leaves no lock behind");
+	on_queue = 0;
+	fg_destroy(fg);
+	is(descriptors(), before, "the end of it leaves nothing behind");
+}
+
 static void run(const char *engine, uint64_t features)
 {
 	unsigned before = descriptors();
@@ -440,6 +585,7 @@ static void run(const char *engine, uint64_t features)
 	test_broken();
 	test_reset();
 	test_end();
+	test_queues();
 	is(descriptors(), before, "the end of the device leaves nothing behind");
 }
 
@@ -452,6 +598,7 @@ int main(void)
 	dir = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	need(dir >= 0 && !sandbox_init());
 	test_create();
+	test_options();
 	test_config_space();
 	test_max_write();
 	run("uring", 0);
