@@ -479,6 +479,7 @@ static void slow_it(void *arg)
 	h = fuse_handle_get(door.fuse, *(uint64_t *)arg);
 	need(h);
 	h->file->io.no_nowait_read = h->file->io.no_nowait_write = true;
+	h->file->io.read_pace.away = h->file->io.write_pace.away = IO_PACE_NEVER;
 	fuse_unlock(door.fuse);
 }
 

@@ -6,7 +6,7 @@
  * All threads run under their filters, so a system call missing from the loop's lists fails here
  * too.
  */
-#include "../vmm/loop.h"
+#include "../vmm/loop_int.h"
 #include "../vmm/sandbox.h"
 #include "tap.h"
 #include <fcntl.h>
@@ -569,6 +569,18 @@ static int file_new(int flags, size_t size)
 	return fd;
 }
 
+/* One that is never read or written at once. */
+static struct io_file slow_file(int fd)
+{
+	const struct io_pace never = {.away = IO_PACE_NEVER};
+
+	return (struct io_file){.fd = fd,
+				.no_nowait_read = true,
+				.no_nowait_write = true,
+				.read_pace = never,
+				.write_pace = never};
+}
+
 static void test_cached(void)
 {
 	struct iothread *io = thread();
@@ -762,7 +774,7 @@ static void test_flags(void)
 {
 	struct iothread *io = thread();
 	auto_fd fd = file_new(O_NONBLOCK, FILE_SIZE);
-	struct io_file file = {.fd = fd, .no_nowait_read = true, .no_nowait_write = true};
+	struct io_file file = slow_file(fd);
 	unsigned char *buf = calloc(1, FILE_SIZE);
 	struct iovec iov = {buf, FILE_SIZE};
 	struct req r = {.io = io, .file = &file, .iov = &iov, .niov = 1};
@@ -773,6 +785,106 @@ static void test_flags(void)
 	is(rw(io, &file, true, buf, 5000, 7), 5000, "and written");
 	free(buf);
 	iothread_destroy(io);
+}
+
+/* A file system that cannot tell whether a call would block: it is made, as long as that was quick. */
+static void test_at_once(bool write)
+{
+	struct iothread *io = thread();
+	auto_fd fd = file_new(0, FILE_SIZE);
+	struct io_file file = {.fd = fd, .no_nowait_read = true, .no_nowait_write = true};
+	struct io_pace *pace = write ? &file.write_pace : &file.read_pace;
+	const char *what = write ? "write" : "read";
+	unsigned char *buf = pattern(FILE_SIZE);
+	struct iovec iov[2] = {{buf, 1000}, {buf + 1000, 3096}};
+	struct req r = {.io = io, .file = &file, .iov = iov, .niov = 2, .write = write};
+	unsigned later = 0;
+
+	is(finish(&r, req_rw), 4096, "a %s that cannot be tried is made all the same", what);
+	ok(r.now == 4096 || pace->away, "at once, or it was slow");
+	ok(right(buf, 4096, 0), "its bytes are right");
+	iov[0] = (struct iovec){buf, 600000};
+	r.niov = 1;
+	is(finish(&r, req_rw), 600000, "a large %s", what);
+	is(r.now, -EINPROGRESS, "is not made here");
+	*pace = (struct io_pace){.away = 5, .span = 16};
+	for (unsigned i = 0; i < 5; i++) {
+		iov[0] = (struct iovec){buf, 4096};
+		need(finish(&r, req_rw) == 4096);
+		later += r.now == -EINPROGRESS;
+	}
+	is(later, 5, "after a slow %s the next ones are not either", what);
+	iov[0] = (struct iovec){buf, 4096};
+	is(finish(&r, req_rw), 4096, "then one is again");
+	ok((r.now == 4096 && pace->span == 8) || pace->away, "at once, or it was slow");
+	free(buf);
+	iothread_destroy(io);
+}
+
+static void test_pace(void)
+{
+	struct io_pace p = {0};
+	unsigned last = 0, grown = 0;
+
+	pace_learn(&p, false);
+	ok(!p.away && !p.span, "a quick call changes nothing");
+	for (;; grown++) {
+		pace_learn(&p, true);
+		if (p.away <= last)
+			break;
+		last = p.away;
+	}
+	ok(last == 256 && grown == 5, "slow ones send ever more away, up to 256");
+	p.away = 0;
+	for (unsigned i = 0; i < 9; i++)
+		pace_learn(&p, false);
+	ok(!p.span && !p.away, "quick ones make them fewer again");
+	pace_learn(&p, true);
+	is(p.away, 16, "and it begins anew");
+}
+
+#define SHARED 3000
+
+struct sharer {
+	struct iothread *io;
+	struct io_file *file;
+	pthread_t thread;
+	size_t at;
+	unsigned wrong;
+};
+
+static void *share_file(void *arg)
+{
+	struct sharer *s = arg;
+	unsigned char out[64], in[64];
+
+	for (unsigned i = 0; i < SHARED; i++) {
+		uint64_t off = s->at + i % 64 * sizeof(out);
+
+		memset(out, (int)i, sizeof(out));
+		s->wrong += rw(s->io, s->file, true, out, sizeof(out), off) != sizeof(out);
+		s->wrong += rw(s->io, s->file, false, in, sizeof(in), off) != sizeof(in);
+		s->wrong += memcmp(in, out, sizeof(in)) != 0;
+	}
+	return NULL;
+}
+
+/* What is learnt of a file is learnt by all who use it: for the thread sanitizer. */
+static void test_shared_file(void)
+{
+	auto_fd fd = file_new(0, 0);
+	struct io_file file = {.fd = fd};
+	struct sharer s[2];
+
+	for (unsigned i = 0; i < 2; i++) {
+		s[i] = (struct sharer){.io = thread(), .file = &file, .at = i * 8192};
+		need(!pthread_create(&s[i].thread, NULL, share_file, &s[i]));
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		pthread_join(s[i].thread, NULL);
+		iothread_destroy(s[i].io);
+	}
+	is(s[0].wrong + s[1].wrong, 0, "two iothreads use one file at a time");
 }
 
 /* Where the file system knows no reading without waiting, some kernels' rings answer EAGAIN. */
@@ -857,7 +969,7 @@ static void test_deep(void)
 
 	need(q);
 	sem_init(&d.end, 0, 0);
-	d.file = (struct io_file){.fd = fd, .no_nowait_read = true};
+	d.file = slow_file(fd);
 	q->deep = &d;
 	loop_call(d.io, deep_begin, q);
 	wait_for(&d.end);
@@ -878,7 +990,7 @@ static void test_destroy_in_flight(void)
 
 	need(q);
 	sem_init(&d.end, 0, 0);
-	d.file = (struct io_file){.fd = fd, .no_nowait_read = true};
+	d.file = slow_file(fd);
 	q->deep = &d;
 	eye_init(&e, d.io, efd, WATCH_EVENTFD);
 	loop_call(d.io, eye_open, &e);
@@ -905,7 +1017,7 @@ static void test_fair(void)
 
 	need(q);
 	sem_init(&d.end, 0, 0);
-	d.file = (struct io_file){.fd = fd, .no_nowait_read = true};
+	d.file = slow_file(fd);
 	q->deep = &d;
 	eye_init(&e, d.io, efd, WATCH_EVENTFD);
 	loop_call(d.io, eye_open, &e);
@@ -1145,6 +1257,10 @@ static void test_engine(void)
 	test_short_write();
 	test_bad_files();
 	test_flags();
+	test_at_once(false);
+	test_at_once(true);
+	test_pace();
+	test_shared_file();
 	test_nonblocking();
 	test_deep();
 	test_destroy_in_flight();

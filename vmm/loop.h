@@ -132,10 +132,22 @@ void loop_unwatch(struct iothread *, struct watch *);
 
 /* ---- file operations ---- */
 
-/* A file and what was learnt of it. Embed beside the descriptor; {.fd = fd} to begin with. */
+/* Of a file that cannot say whether a call would block: how many calls are spared to find out. See loop_file.c. */
+struct io_pace {
+	uint16_t
+		away; /* how many go to the engine before one is made at once; IO_PACE_NEVER: all of them */
+	uint16_t span; /* how many it was the last time */
+};
+#define IO_PACE_NEVER UINT16_MAX
+
+/*
+ * A file and what was learnt of it. Embed beside the descriptor; {.fd = fd} to begin with. Several iothreads may use
+ * one: what is learnt is atomic, and no more than a hint.
+ */
 struct io_file {
 	int fd; /* borrowed */
 	bool no_nowait_read, no_nowait_write;
+	struct io_pace read_pace, write_pace;
 };
 
 /*
@@ -161,7 +173,8 @@ struct io_op {
 
 /*
  * Read or write the whole of iov at off: retried until it is complete, the file ends, or an error.
- * What can be had without blocking is done at once. Returns the bytes moved or -errno if that
+ * What can be had without blocking is done at once; where the file system cannot tell, as ext4
+ * cannot of buffered writes, what is small, as long as that turns out to be quick. Returns the bytes moved or -errno if that
  * settled it (done is NOT called), else -EINPROGRESS: done will be called. An error after some
  * bytes returns the bytes (the next call meets the error). iov is consumed: it must stay valid
  * until then and its contents are changed. -EINVAL: more than INT_MAX bytes, or an off beyond 2^63

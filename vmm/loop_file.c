@@ -5,7 +5,8 @@
  * A read or write is one operation however many calls it takes: the byte cursor is the iov itself,
  * cut from the front as bytes move, so that a short or failed call never repeats what an earlier
  * one did (hard case A27). The page cache is asked first with RWF_NOWAIT, because handing a
- * request to another thread costs more than a cached read.
+ * request to another thread costs more than a cached read, or than a write into the cache: there
+ * are file systems that know no RWF_NOWAIT, and then the call is made and timed.
  *
  * On the iothread, but for op_run(), which a pool thread may call. Calls: the engine, loop_pool.c.
  */
@@ -58,23 +59,66 @@ int op_run(struct io_op *op)
 	return op->res;
 }
 
-/* What needs no waiting. True when that was all of it, with op->res set. */
-static bool op_try(struct io_op *op)
+/*
+ * Most calls of a file system that cannot tell are quick: what they write stays in memory. But any may wait: for a page
+ * to be read, a journal, the disk that cannot keep up (and then all of them do). One that took longer than SLOW_NS sends
+ * the next ones away to the engine, twice as many each time that the one after them was slow again, half as many when it
+ * was quick. Nobody waits long for more than one call in AWAY_MAX of a file that is always slow.
+ */
+#define SLOW_NS  500000u
+#define AWAY_MIN 16
+#define AWAY_MAX 256
+/* Copying more takes as long as handing it over, and other threads can do it side by side. */
+#define AT_ONCE_MAX KIB(256)
+
+void pace_learn(struct io_pace *p, bool slow)
+{
+	unsigned span = __atomic_load_n(&p->span, __ATOMIC_RELAXED);
+
+	span = slow ? MAX(2 * span, (unsigned)AWAY_MIN) : span / 2;
+	span = MIN(span, (unsigned)AWAY_MAX);
+	__atomic_store_n(&p->span, (uint16_t)span, __ATOMIC_RELAXED);
+	if (slow)
+		__atomic_store_n(&p->away, (uint16_t)span, __ATOMIC_RELAXED);
+}
+
+/* True when the call was made, with op->res set. */
+static bool op_paced(struct io_op *op, size_t total)
+{
+	struct io_pace *p = op->kind == OP_READ ? &op->file->read_pace : &op->file->write_pace;
+	uint16_t away = __atomic_load_n(&p->away, __ATOMIC_RELAXED);
+	uint64_t began;
+
+	if (total > AT_ONCE_MAX || away == IO_PACE_NEVER)
+		return false;
+	if (away) {
+		/* If another thread does the same, a call more or less is sent away. */
+		__atomic_store_n(&p->away, (uint16_t)(away - 1), __ATOMIC_RELAXED);
+		return false;
+	}
+	began = loop_now();
+	op_run(op);
+	pace_learn(p, loop_now() - began > SLOW_NS);
+	return true;
+}
+
+/* What needs no waiting, as far as one can know. True when that was all of it, with op->res set. */
+static bool op_try(struct io_op *op, size_t total)
 {
 	bool *refused =
 		op->kind == OP_READ ? &op->file->no_nowait_read : &op->file->no_nowait_write;
 
-	while (!*refused) {
+	while (!__atomic_load_n(refused, __ATOMIC_RELAXED)) {
 		int n = op_call(op, RWF_NOWAIT);
 
 		if (n == -EAGAIN)
 			return false;
 		if (n == -EOPNOTSUPP)
-			*refused = true;
+			__atomic_store_n(refused, true, __ATOMIC_RELAXED);
 		else if (op_advance(op, n))
 			return true;
 	}
-	return false;
+	return op_paced(op, total);
 }
 
 void op_finish(struct iothread *io, struct io_op *op)
@@ -124,7 +168,7 @@ static int op_rw(struct iothread *io, struct io_op *op, struct iovec *iov, unsig
 	op->iov = iov;
 	op->niov = niov;
 	op->off = off;
-	return op_try(op) ? op->res : op_submit(io, op);
+	return op_try(op, total) ? op->res : op_submit(io, op);
 }
 
 int loop_readv(struct iothread *io, struct io_op *op, struct io_file *file, struct iovec *iov,

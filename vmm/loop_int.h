@@ -241,6 +241,8 @@ void poll_learn(struct loop_poll *, uint64_t after);
 bool op_advance(struct io_op *op, ssize_t res);
 /* Does all of op, blocking. Returns its result. */
 int op_run(struct io_op *op);
+/* A call that was made at once was slow, or quick. */
+void pace_learn(struct io_pace *, bool slow);
 /* op->res is set; done() is called by the next turn. */
 void op_finish(struct iothread *, struct io_op *op);
 
