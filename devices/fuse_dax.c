@@ -2,8 +2,8 @@
 /*
  * fuse_dax.c - parts of files that appear in the guest's window, and vanish.
  *
- * Handles do not count: Linux sends none, and what may be mapped is the object's to say. A request is wholly checked
- * before the first part of it is done (hard case D67). Under the session lock. Protocol: linux/fuse.h, SETUPMAPPING,
+ * Handles do not count: Linux sends none, and what may be mapped is the object's to say. That a list is there is checked
+ * before the first of it is done (hard case D67). Under the session lock. Protocol: linux/fuse.h, SETUPMAPPING,
  * REMOVEMAPPING; virtio 1.2, 5.11.6.4. Calls: dax.h.
  */
 #include "fuse_int.h"

@@ -27,8 +27,6 @@ struct fs {
 	struct share *share;
 	struct dax *dax; /* NULL: no window */
 	struct fuse *fuse;
-	/* The end of the batch announces what is replied to now; each queue's thread has its own. */
-	bool in_kick[HIPRIO_QUEUES + MAX_QUEUES];
 };
 
 struct fs_request {
@@ -40,13 +38,7 @@ struct fs_request {
 
 static void fs_reply(struct fuse_req *f, uint32_t written)
 {
-	struct fs_request *req = container_of(f, struct fs_request, fuse);
-	struct virtq *vq = req->chain.vq;
-
-	virtq_push(&req->chain, written);
-	/* One that comes by itself; those of a batch are announced by its end. */
-	if (!container_of(vq->dev, struct fs, v)->in_kick[vq->index])
-		virtq_notify(vq);
+	virtq_push(&container_of(f, struct fs_request, fuse)->chain, written);
 }
 
 static int fs_serve(struct fs *fs, struct chain *c)
@@ -72,16 +64,13 @@ static void fs_kick(struct virtio_dev *v, struct virtq *vq)
 	struct chain *c;
 	int r;
 
-	fs->in_kick[vq->index] = true;
 	while ((r = virtq_pop(vq, &c)) == 1) {
 		r = fs_serve(fs, c);
 		if (r)
 			break;
 	}
-	fs->in_kick[vq->index] = false;
 	if (r < 0)
 		virtio_broken(v, vq, "not a chain with a FUSE message");
-	virtq_notify(vq);
 }
 
 /* ---- life ---- */

@@ -259,6 +259,56 @@ static void test_data_bytes(void)
 	door_close();
 }
 
+/* A guest may lay its buffers over each other: what is said is read before anything is written. */
+static void test_overlap(void)
+{
+	const struct fuse_getattr_in get = {0};
+	struct fuse_read_in rin = {.size = 64};
+	uint8_t data[64];
+	uint64_t f;
+	struct sent *s;
+
+	memset(data, 'o', sizeof(data));
+	host_write("over", data, sizeof(data));
+	door_open(BY_MODE, false);
+	session();
+	f = find(ROOT, "over");
+	for (size_t shift = 0; shift < HDR_IN; shift++) {
+		s = sent_make(FUSE_GETATTR, f, &get, sizeof(get), data, 64,
+			      sizeof(struct fuse_attr_out));
+		free(s->wr);
+		/* The reply begins inside the message, at any byte of it. */
+		s->rd = realloc(s->rd, shift + s->rd_len + s->wr_len);
+		need(s->rd);
+		s->rd[0] -= 64; /* of the length: what is behind it is room */
+		s->wr = s->rd + shift;
+		s->iov[0].iov_base = s->rd;
+		s->iov[1].iov_base = s->wr;
+		loop_call(door.io, sent_serve, s);
+		always(sent_judge(s) == sizeof(struct fuse_attr_out),
+		       "a reply over its request is whole");
+		s->wr = NULL;
+		sent_free(s);
+	}
+	rin.fh = open_file(f, O_RDONLY);
+	s = sent_make(FUSE_READ, f, &rin, sizeof(rin), NULL, 0, 64);
+	s->iov[1] = (struct iovec){s->wr, HDR_OUT};
+	s->iov = realloc(s->iov, 5 * sizeof(*s->iov));
+	need(s->iov);
+	/* The same bytes twice, and then the header's. */
+	s->iov[2] = (struct iovec){s->wr + HDR_OUT, 32};
+	s->iov[3] = (struct iovec){s->wr + HDR_OUT, 16};
+	s->iov[4] = (struct iovec){s->wr, 16};
+	s->req.rd = s->iov;
+	s->req.wr = s->iov + 1;
+	s->req.nwr = 4;
+	loop_call(door.io, sent_serve, s);
+	is(sent_judge(s), 64, "data may go where it likes, the header comes last");
+	sent_free(s);
+	host_clear(door.dir);
+	door_close();
+}
+
 /* ---- too short, too small, too long ---- */
 
 /* GETATTR of the root with these lengths in place of the true ones. */
@@ -369,6 +419,51 @@ static void test_sweep(void)
 	ok(nothing_held(), "and none stays");
 	host_clear(door.dir);
 	door_close();
+}
+
+/* Every opcode with bodies of ones: every number is as large as it can be, every flag set, no name ends. */
+static void sweep_ones(struct fuse_config cfg, struct share_config share, const char *what)
+{
+	const unsigned fds = host_descriptors();
+	unsigned answered = 0, all = 0;
+	uint8_t ones[256];
+	uint64_t node;
+
+	memset(ones, 0xff, sizeof(ones));
+	host_write("f", "x", 1);
+	door_open_share(cfg, share);
+	session_of(45, UINT64_MAX);
+	node = find(ROOT, "f");
+	for (uint32_t opcode = 0; opcode < 60; opcode++)
+		for (size_t n = 0; n < sizeof(ones); n += n < 64 ? 1 : 17, all++) {
+			if (opcode == FUSE_INIT || opcode == FUSE_DESTROY) {
+				answered++;
+				continue;
+			}
+			answered += ask(opcode, n % 2 ? ROOT : node, ones, n, NULL, 600) <= 600;
+		}
+	is(answered, all, "%s: every opcode answers ones of every length", what);
+	ok(held().nodes <= 1, "%s: and counts no lookup", what);
+	session_of(45, UINT64_MAX);
+	ok(nothing_held(), "%s: and nothing stays", what);
+	door_close();
+	is(host_descriptors(), fds, "%s: of the host's neither", what);
+	host_clear(door.dir);
+}
+
+static void test_ones(void)
+{
+	const bool root = share_owner_passes();
+
+	sweep_ones(BY_MODE, PLAIN, "plain");
+	sweep_ones(IN_MODE(FUSE_CACHE_ALWAYS), PLAIN, "always");
+	sweep_ones(IN_MODE(FUSE_CACHE_NEVER),
+		   (struct share_config){.xattr = true,
+					 .locks = SHARE_LOCKS_HOST,
+					 .posix_acl = root,
+					 .security_label = root},
+		   "with all there is");
+	sweep_ones(BY_MODE, (struct share_config){.readonly = true}, "read-only");
 }
 
 /* A good request of each kind that has a reply of fixed length, in rooms from none to a byte too few. */
@@ -595,8 +690,9 @@ static void test_batch_forget(void)
 
 static void test_wrong_handles(void)
 {
-	static const uint32_t ops[] = {FUSE_READ,     FUSE_READDIR,   FUSE_READDIRPLUS, FUSE_FSYNC,
-				       FUSE_FSYNCDIR, FUSE_FALLOCATE, FUSE_LSEEK};
+	static const uint32_t ops[] = {FUSE_READ,  FUSE_READDIR,         FUSE_READDIRPLUS,
+				       FUSE_FSYNC, FUSE_FSYNCDIR,        FUSE_FALLOCATE,
+				       FUSE_LSEEK, FUSE_COPY_FILE_RANGE, FUSE_COPY_FILE_RANGE_64};
 	uint64_t body[8] = {0}, a, b, fh, dh;
 	struct fuse_getattr_in get = {.getattr_flags = FUSE_GETATTR_FH};
 	struct fuse_setattr_in set = {.valid = FATTR_FH | FATTR_SIZE};
@@ -811,6 +907,8 @@ int main(void)
 	test_data_bytes();
 	test_envelope();
 	test_sweep();
+	test_ones();
+	test_overlap();
 	test_small_rooms();
 	test_names();
 	test_forget();

@@ -507,6 +507,46 @@ static void test_rename(void)
 	is(ask_rename2("a", "b", 0), 0, "no flag is a plain rename");
 }
 
+/* Every byte but two is good in a name, and comes back in a listing as it went (D62). */
+static void test_odd_names(void)
+{
+	uint64_t nodes[300];
+	unsigned made = 0, found = 0, dots = 0;
+	struct fuse_entry_out e;
+
+	need(!ask_mkdir(ROOT, "odd", &e));
+	for (unsigned c = 1; c < 256; c++) {
+		const char name[] = {'-', (char)c, 0};
+		struct fuse_entry_out own;
+
+		if (c == '/')
+			continue;
+		made += !ask_mkdir(e.nodeid, name, &own);
+		found += ask_lookup(e.nodeid, name, &own) == (int)entry_len;
+	}
+	ok(made == 254 && found == 254, "a name may have any byte but two");
+	is(list_plus(e.nodeid, 8192, nodes, ARRAY_LEN(nodes), &dots), 254, "and is listed");
+}
+
+/* Deeper than any path can say: nothing builds one. */
+static void test_deep(void)
+{
+	struct fuse_entry_out e = {.nodeid = ROOT};
+	char name[128];
+	unsigned depth;
+	uint64_t fh;
+
+	memset(name, 'd', sizeof(name) - 1);
+	name[sizeof(name) - 1] = 0;
+	for (depth = 0; depth < 200 && !ask_mkdir(e.nodeid, name, &e); depth++)
+		;
+	is(depth, 200, "25000 bytes of directories are made");
+	need(!ask_create(e.nodeid, "end", 0, &e, &fh));
+	is(ask_write(e.nodeid, fh, 0, "deep", 4), 4, "and a file at their end");
+	need(!release(e.nodeid, fh));
+	is(held().nodes, 201, "all are known");
+}
+
 /* ---- data ---- */
 
 static void pattern(uint8_t *p, uint32_t n, uint32_t seed)
@@ -864,6 +904,59 @@ static void test_full(void)
 	host_clear(door.dir);
 }
 
+/* ---- what is mounted below ---- */
+
+static uint32_t flags_of(const char *name, struct fuse_entry_out *e)
+{
+	struct fuse_attr a = {0};
+
+	need(ask_lookup(ROOT, name, e) == (int)entry_len && !ask_attr(e->nodeid, &a));
+	always(a.flags == e->attr.flags && a.ino == e->attr.ino,
+	       "a name and its object say the same");
+	return a.flags;
+}
+
+static void test_submounts(void)
+{
+	struct fuse_statfs_out above, below;
+	struct share_config share = PLAIN;
+	struct fuse_entry_out sub, in, dir;
+	char path[96];
+
+	need(!mkdirat(door.dir, "small", 0755) && !mkdirat(door.dir, "dir", 0755));
+	snprintf(path, sizeof(path), "%s/small", door.top);
+	if (geteuid() || !small_fs(path)) {
+		skip("no mounts of its own", "what is mounted below a share");
+		host_clear(door.dir);
+		return;
+	}
+	door_open_share(BY_MODE, share);
+	session_of(45, TELLS);
+	is(flags_of("small", &sub), FUSE_ATTR_SUBMOUNT, "a mount is told of");
+	is(flags_of("dir", &dir), 0, "a directory is not one");
+	need(!ask_mkdir(sub.nodeid, "in", &in));
+	is(in.attr.flags, 0, "nor is one within");
+	ok(sub.attr.ino != dir.attr.ino && in.attr.ino != dir.attr.ino, "they are told apart");
+	need(ask(FUSE_STATFS, ROOT, NULL, 0, &above, sizeof(above)) == sizeof(above));
+	need(ask(FUSE_STATFS, in.nodeid, NULL, 0, &below, sizeof(below)) == sizeof(below));
+	ok(below.st.files == 4 && above.st.files != 4, "each is asked for its own space");
+	is(ask(FUSE_SYNCFS, sub.nodeid, &(struct fuse_syncfs_in){0}, 8, NULL, 0), 0,
+	   "and synced by itself");
+	is(ask_link(in.nodeid, "x", NULL), -EXDEV, "nothing of it is linked outside");
+	is(ask_rename("dir", sub.nodeid, "dir"), -EXDEV, "and none is moved across");
+	session_of(31, UINT32_MAX & ~(uint32_t)FUSE_SUBMOUNTS);
+	is(flags_of("small", &sub), 0, "a guest that does not know of mounts is not told");
+	door_close();
+	share.submounts = false;
+	door_open_share(BY_MODE, share);
+	session_of(45, TELLS);
+	is(flags_of("small", &sub), 0, "nor one of a share that hides them");
+	ok(sub.attr.ino != dir.attr.ino, "whose numbers are as different");
+	door_close();
+	need(!umount2(path, MNT_DETACH));
+	host_clear(door.dir);
+}
+
 /* ---- the run ---- */
 
 static void (*const tests[])(void) = {
@@ -872,7 +965,7 @@ static void (*const tests[])(void) = {
 	test_statfs,       test_symlinks,    test_mknod,          test_remove,
 	test_rename,       test_data,        test_sizes_that_lie, test_open,
 	test_create,       test_file_ops,    test_replaced,       test_copy,
-	test_syncfs,
+	test_syncfs,       test_odd_names,   test_deep,
 };
 
 /* Each begins with an empty directory and a fresh server. */
@@ -900,6 +993,7 @@ int main(void)
 	run(test_data);
 	run(test_file_ops);
 	test_full();
+	test_submounts();
 	door_tear_down();
 	return done();
 }

@@ -190,22 +190,6 @@ static void test_off(void)
 	door_close();
 }
 
-static void test_readonly(void)
-{
-	uint64_t f;
-	char buf[64];
-
-	door_open(BY_MODE, true);
-	session_of(31, UINT32_MAX & ~(uint32_t)FUSE_SETXATTR_EXT);
-	f = find(ROOT, "f");
-	is(set(f, "user.x", "x", 0), -EROFS, "a read-only share's attributes are not set");
-	is(del(f, "user.x"), -EROFS, "nor removed");
-	ok(list(f, buf, sizeof(buf)) >= 0, "but read");
-	door_close();
-}
-
-/* ---- ioctl ---- */
-
 static int ask_ioctl(uint64_t node, uint64_t fh, uint32_t cmd, const void *arg, uint32_t n,
 		     void *out, uint32_t room)
 {
@@ -224,6 +208,26 @@ static int ask_ioctl(uint64_t node, uint64_t fh, uint32_t cmd, const void *arg, 
 		memcpy(out, got.data, (size_t)r - sizeof(got.o));
 	return r - (int)sizeof(got.o);
 }
+
+static void test_readonly(void)
+{
+	const int flags = 0;
+	uint64_t f, fh;
+	char buf[64];
+
+	door_open(BY_MODE, true);
+	session_of(31, UINT32_MAX & ~(uint32_t)FUSE_SETXATTR_EXT);
+	f = find(ROOT, "f");
+	is(set(f, "user.x", "x", 0), -EROFS, "a read-only share's attributes are not set");
+	is(del(f, "user.x"), -EROFS, "nor removed");
+	ok(list(f, buf, sizeof(buf)) >= 0, "but read");
+	fh = open_file(f, O_RDONLY);
+	is(ask_ioctl(f, fh, FS_IOC_SETFLAGS, &flags, 4, NULL, 0), -EROFS,
+	   "nor are flags of its files set");
+	door_close();
+}
+
+/* ---- ioctl ---- */
 
 static void test_ioctl(void)
 {
@@ -244,13 +248,14 @@ static void test_ioctl(void)
 		skip("the file system has none", "flags of files");
 		return;
 	}
-	is(ask_ioctl(f, fh, FS_IOC_GETFLAGS, NULL, 0, &flags, 4), 4, "a file's flags are asked");
-	is(ask_ioctl(ROOT, dh, FS_IOC_GETFLAGS, NULL, 0, &flags, 4), 4, "a directory's too");
+	is(ask_ioctl(ROOT, dh, FS_IOC_GETFLAGS, NULL, 0, &flags, 4), 4,
+	   "a directory's flags are asked");
+	is(ask_ioctl(f, fh, FS_IOC_GETFLAGS, NULL, 0, &flags, 4), 4, "a file's too");
 	is(ask_ioctl(f, fh, FS_IOC_FSGETXATTR, NULL, 0, &x, sizeof(x)), sizeof(x),
 	   "and the longer form");
 	is(ask_ioctl(f, fh, FS_IOC_GETFLAGS, NULL, 0, &flags, 3), -EINVAL,
 	   "room for them is needed");
-	flags = FS_NODUMP_FL;
+	flags |= FS_NODUMP_FL; /* the others say how it lies on the disk */
 	is(ask_ioctl(f, fh, FS_IOC_SETFLAGS, &flags, 4, NULL, 0), 0, "one is set");
 	flags = 0;
 	is(ask_ioctl(f, fh, FS_IOC_GETFLAGS, NULL, 0, &flags, 4), 4, "asked again");
