@@ -137,10 +137,10 @@ static int rebuild(struct map *m)
 
 int map_put(struct map *m, const void *key, void *value)
 {
-	size_t i;
+	size_t i = m->slots ? find(m, key) : 0;
 
 	assert(value);
-	if (map_get(m, key))
+	if (m->slots && is_live(*slot_value(m, i)))
 		return -EEXIST;
 	/* Three quarters used or dead is where searches get long. */
 	if (m->used + m->dead + 1 > m->cap / 4 * 3) {
@@ -148,8 +148,8 @@ int map_put(struct map *m, const void *key, void *value)
 
 		if (r < 0)
 			return r;
+		i = find(m, key);
 	}
-	i = find(m, key);
 	if (*slot_value(m, i) == DEAD)
 		m->dead--;
 	*slot_value(m, i) = value;
