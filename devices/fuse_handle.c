@@ -2,10 +2,10 @@
 /*
  * fuse_handle.c - open files the guest has numbers for, and their places.
  *
- * A number is the place of the handle and how often that place was given away, so it is found without a search and never
- * means another file. A handle lives until the guest has closed it and no operation is on it, whatever the guest
- * releases or resets meanwhile. There are no more places than the share lets files be open, and closing gives none of
- * them back to the C library. Under the session lock. Calls: share.h.
+ * A number is the place of the handle and how often that place was given away, so it is found without a search and, for
+ * four thousand millions of openings there, never means another file. A handle lives until the guest has closed it and
+ * no operation is on it, whatever the guest releases or resets meanwhile. There are no more places than the share lets
+ * files be open, and closing gives none of them back to the C library. Under the session lock. Calls: share.h.
  */
 #include "fuse_int.h"
 #include <assert.h>

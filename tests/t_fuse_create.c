@@ -308,7 +308,7 @@ static void test_umask(void)
 
 static void test_tmpfile(void)
 {
-	const struct fuse_create_in in = {.flags = O_RDWR | __O_TMPFILE, .mode = S_IFREG | 0600};
+	const struct fuse_create_in in = {.flags = O_RDWR | O_TMPFILE, .mode = S_IFREG | 0600};
 	struct {
 		struct fuse_entry_out e;
 		struct fuse_open_out o;
