@@ -161,23 +161,33 @@ bench_memory() {
 
 # ---- all ----
 
-have_qemu='' have_virtiofsd='' have_sleep='' have_dax=''
+# How much of the machine others take, in percent: nothing of ours runs. They take it from those first who want two CPUs.
+others() {
+	local a b
+	a=$(sed -n 1p /proc/stat)
+	sleep 1
+	b=$(sed -n 1p /proc/stat)
+	awk '{for (i = 2; i <= 9; i++) {d = $i - was[i]; was[i] = $i; all += d; if (i == 5 || i == 6) idle += d}
+		if (NR == 1) all = idle = 0} END {print all ? int(100 - 100 * idle / all) : 0}' <<<"$a"$'\n'"$b"
+}
+
+have_qemu='' have_virtiofsd=''
 command -v qemu-system-x86_64 >/dev/null && have_qemu=1
 [ "$have_qemu" ] && [ -x $virtiofsd ] && have_virtiofsd=1
 [ "$have_qemu" ] || echo "bench: no qemu-system-x86_64: no ratios to it"
-has_key fs poll_us && have_sleep=1
-has_key fs dax && have_dax=1
 
 : >"$work/results"
 : >"$json"
 [[ start =~ $rows ]] && bench_start
 [[ memory =~ $rows ]] && bench_memory
 # shellcheck disable=SC2086 # words
+busy=""
 for round in $(seq "$rounds"); do
+	busy="$busy $(others)%"
 	measure wherry $disk_jobs $share_jobs $tmpfs_jobs
 	measure wherry_mmio $mmio_jobs
-	[ "$have_sleep" ] && measure wherry_sleep $share_jobs $tmpfs_jobs
-	[ "$have_dax" ] && measure wherry_dax $dax_jobs
+	measure wherry_sleep $share_jobs $tmpfs_jobs
+	measure wherry_dax $dax_jobs
 	measure floor $disk_jobs $floor_jobs
 	measure floor_poll $disk_jobs $floor_jobs
 	[ "$have_qemu" ] && measure qemu_disk $disk_jobs
@@ -187,5 +197,6 @@ for round in $(seq "$rounds"); do
 	native_round
 done
 tests/bench/table.awk tests/bench/goals "$work/results"
+printf '\nof the CPUs others took, before each round:%s\n' "$busy"
 [[ count =~ $rows ]] && tests/bench/count.sh
 exit 0

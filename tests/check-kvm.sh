@@ -12,11 +12,11 @@ wherry=$(realpath "${WHERRY:-./wherry}") || exit 1
 payload=$(realpath "${PAYLOAD:-build/payload}") || exit 1
 limit=60 # seconds for a machine; one takes about 1
 
-# transport, engine, kernel, vCPUs, MiB, options of the payload
-runs="pci uring payload.elf 1 64
-mmio epoll payload.elf 1 64
-pci epoll payload.bz 4 5120 noindirect noevent
-mmio uring payload.bz 2 512 noevent"
+# transport, engine, kernel, vCPUs, MiB, request queues of the share, options of the payload
+runs="pci uring payload.elf 1 64 1
+mmio epoll payload.elf 1 64 3
+pci epoll payload.bz 4 5120 4 noindirect noevent
+mmio uring payload.bz 2 512 1 noevent"
 
 . tests/tap.sh
 try() { # NAME COMMAND...: the test passes if the command does
@@ -50,7 +50,7 @@ prepare() { # the host's side of a machine, in $work/m
 	ln -s ../outside "$work/m/share/outside"
 }
 
-config() { # TRANSPORT KERNEL VCPUS MIB BOOT_ARGS
+config() { # TRANSPORT KERNEL VCPUS MIB BOOT_ARGS [QUEUES]
 	cat >"$work/m/config.json" <<-END
 	{
 		"boot-source": {"kernel_image_path": "$payload/$2", "boot_args": "$5"},
@@ -61,8 +61,8 @@ config() { # TRANSPORT KERNEL VCPUS MIB BOOT_ARGS
 			{"drive_id": "disk1", "path_on_host": "$work/m/ro.img", "is_read_only": true}
 		],
 		"fs": [
-			{"tag": "share", "path": "$work/m/share"},
-			{"tag": "ro", "path": "$work/m/ro", "readonly": true}
+			{"tag": "share", "path": "$work/m/share", "dax": 4, "queues": ${6:-1}, "locks": "host"},
+			{"tag": "ro", "path": "$work/m/ro", "readonly": true, "dax": 2}
 		]
 	}
 	END
@@ -112,16 +112,17 @@ untouched() {
 		cmp "$work/m/ro/from-host.dat" "$work/m/share/from-host.dat" &&
 		[ "$(ls -A "$work/m/ro")" = from-host.dat ] && [ "$(ls -A "$work/m/outside")" = secret ]
 }
-# The only words are those about the driver that breaks the rules, once per device.
+# The only words are those about the driver that breaks the rules, once per device, and about the end of a mapped file.
 said_little() {
-	! grep -Ev '(blk0|fs0): queue [0-9]+: the driver broke the rules' "$work/stderr" && [ "$(wc -l <"$work/stderr")" = 2 ]
+	! grep -Ev '(blk0|fs0): queue [0-9]+: the driver broke the rules|fs0: a file was cut short' "$work/stderr" &&
+		[ "$(wc -l <"$work/stderr")" -le 3 ] && [ "$(grep -c 'broke the rules' "$work/stderr")" = 2 ]
 }
 
-everything() { # TRANSPORT ENGINE KERNEL VCPUS MIB OPTIONS...
+everything() { # TRANSPORT ENGINE KERNEL VCPUS MIB QUEUES OPTIONS...
 	local name="$1 $2 $3" status jobs
-	jobs="rng:test blk:test:id=disk0 blk1:testro fs:test fs1:testro fs:more,queues blk:ring,reset,registers,irq host:test"
+	jobs="rng:test blk:test:id=disk0 blk1:testro fs:test fs1:testro fs:more fs:queues:queues=$6 fs:dax fs1:daxro blk:ring,reset,registers,irq host:test"
 	prepare
-	config "$1" "$3" "$4" "$5" "${*:6} $jobs"
+	config "$1" "$3" "$4" "$5" "${*:7} $jobs" "$6"
 	boot WHERRY_ENGINE="$2"
 	status=$?
 	pass_on "$name"

@@ -8,6 +8,7 @@
  */
 #include "fs.h"
 #include "pattern.h"
+#include "../../devices/fuse_new.h"
 #include <linux/falloc.h>
 #include <linux/fs.h>
 
@@ -349,6 +350,29 @@ static void test_names(uint64_t dir)
 	fs_forget(e.nodeid, 1);
 }
 
+/* The time of birth is what GETATTR has no place for. */
+static void test_statx(uint64_t dir)
+{
+	uint64_t fh, node = make_file(dir, "born", PAGE, &fh);
+	struct fuse_statx_in in = {.sx_mask = STATX_BASIC_STATS | STATX_BTIME};
+	static struct fuse_statx_out out;
+	struct fuse_attr a;
+	long r = fs_do(
+		FUSE_STATX, node,
+		&(struct fs_args){
+			.arg = &in, .arg_len = sizeof(in), .out = &out, .out_len = sizeof(out)});
+
+	fs_getattr(node, &a);
+	if (there(r, "statx")) {
+		is(out.stat.size, PAGE, "fs, more: statx tells a file's size");
+		ok(out.stat.ino == a.ino && out.stat.mode == a.mode && out.stat.nlink == 1,
+		   "fs, more: and the rest as getattr does");
+		ok(out.stat.mask & STATX_BTIME && (uint64_t)out.stat.btime.tv_sec <= a.ctime,
+		   "fs, more: and when it was born");
+	}
+	remove_file(dir, "born", node, fh);
+}
+
 static long lock(uint32_t op, uint64_t node, uint64_t fh, uint64_t owner, struct fuse_file_lock *l)
 {
 	struct fuse_lk_in in = {.fh = fh, .owner = owner, .lk = *l};
@@ -401,6 +425,7 @@ void fs_more_test(struct vdev *d)
 	test_flags(dir.nodeid);
 	test_syncs(dir.nodeid);
 	test_names(dir.nodeid);
+	test_statx(dir.nodeid);
 	test_locks(dir.nodeid);
 	is(fs_remove(FUSE_RMDIR, FUSE_ROOT_ID, "more"), 0, "fs, more: it is empty in the end");
 	is(fs_faults(), 0, "fs, more: every reply had the right number and length");

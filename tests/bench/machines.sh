@@ -9,9 +9,6 @@ say_command() { [ -z "${V:-}" ] || printf '%q ' "$@" | sed 's/^/+ /; s/$/\n/' >&
 
 # ---- wherry ----
 
-# The product's keys for what a contender leaves out; empty where it does not have them yet.
-has_key() { "$wherry" devices "$1" 2>/dev/null | grep -q "^ *$2 "; }
-
 config() { # TRANSPORT MIB ARGS DISK SHARE [SHARE2] [KEYS]: KEYS of each share, from a comma
 	cat <<-END
 	{"boot-source": {"kernel_image_path": "$elf", "boot_args": "$3"},
@@ -59,7 +56,7 @@ virtiofsd() { # NAME DIRECTORY CACHE
 	say_command "$virtiofsd" --socket-path="$work/$1" -o source="$2" -o cache="$3"
 	"$virtiofsd" --socket-path="$work/$1" -o source="$2" -o cache="$3" >/dev/null 2>&1 &
 	echo $! >>"$work/helpers"
-	for _ in $(seq 100); do
+	for _ in $(seq 500); do
 		[ -S "$work/$1" ] && break
 		sleep 0.02
 	done
