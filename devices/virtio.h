@@ -98,11 +98,10 @@ struct virtio_dev {
 	unsigned nrunning;     /* threads[] that run: all, or none yet */
 	bool started;          /* DRIVER_OK was acted on; the next reset stops the device */
 	bool halting; /* atomic: a stop is wanted, pops find nothing; also ends a batch that feeds itself */
-	unsigned
-		undrained; /* atomic: queues with requests out, and the stop itself; see virtio_stop() */
-	sem_t drained; /* posted by the queue that brings it to 0 */
-	struct syscall_rule
-		*rules; /* what the iothreads may call: the type's and the interrupts' */
+	/* Atomic: queues with requests out, and the stop itself, see virtio_stop(); who brings it to 0 posts drained. */
+	unsigned undrained;
+	sem_t drained;
+	struct syscall_rule *rules; /* what an iothread may call: the type's and the interrupts' */
 	struct syscalls syscalls;
 	struct log_once said_broken;
 };

@@ -88,9 +88,10 @@ void virtq_reset(struct virtq *);
 
 /*
  * Take the next request into *c (which points into the queue's slot). 1; 0 when the ring is empty: kicks are re-armed
- * and the ring was looked at again, so waiting is safe (of a polled queue: its thread sees to that); -EPROTO when the driver broke 2.7 (index jump, head out of
- * range or already in flight, loop, bad indirect table, readable after writable, address outside RAM, zero length
- * chain, sum over 4 GiB): the caller reports virtio_broken() and stops popping.
+ * and the ring was looked at again, so waiting is safe (of a polled queue: its thread sees to that); -EPROTO when the
+ * driver broke 2.7 (index jump, head out of range or already in flight, loop, bad indirect table, readable after
+ * writable, address outside RAM, zero length chain, sum over 4 GiB): the caller reports virtio_broken() and stops
+ * popping.
  */
 int virtq_pop(struct virtq *, struct chain **c) must_check;
 /* A pop would find something, if only a fault. A load. */

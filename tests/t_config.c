@@ -322,7 +322,7 @@ static void test_firecracker(void)
 		   !strcmp(root->path_on_host, "rootfs.ext4"),
 	   "the root drive, now first");
 	ok(!strcmp(data->drive_id, "scratch") && !data->is_root_device && !data->is_read_only &&
-		   data->cache_type == BLK_CACHE_WRITEBACK,
+		   data->cache_type == BLK_CACHE_WRITEBACK && data->poll_us == 50,
 	   "the other one, whose flush is true unless the file says Unsafe");
 	unload(&l);
 

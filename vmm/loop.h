@@ -135,8 +135,8 @@ void loop_unwatch(struct iothread *, struct watch *);
 /* Of a file that cannot say whether a call would block: how many calls are spared to find out. See loop_file.c. */
 struct io_pace {
 	uint16_t
-		away; /* how many go to the engine before one is made at once; IO_PACE_NEVER: all of them */
-	uint16_t span; /* how many it was the last time */
+		away; /* still to go to the engine before one is made at once; IO_PACE_NEVER: all */
+	uint16_t span; /* how many they were the last time */
 };
 #define IO_PACE_NEVER UINT16_MAX
 
@@ -174,11 +174,11 @@ struct io_op {
 /*
  * Read or write the whole of iov at off: retried until it is complete, the file ends, or an error.
  * What can be had without blocking is done at once; where the file system cannot tell, as ext4
- * cannot of buffered writes, what is small, as long as that turns out to be quick. Returns the bytes moved or -errno if that
- * settled it (done is NOT called), else -EINPROGRESS: done will be called. An error after some
- * bytes returns the bytes (the next call meets the error). iov is consumed: it must stay valid
- * until then and its contents are changed. -EINVAL: more than INT_MAX bytes, or an off beyond 2^63
- * (both may come from the guest).
+ * cannot of buffered writes, what is small, as long as that turns out to be quick. Returns the
+ * bytes moved or -errno if that settled it (done is NOT called), else -EINPROGRESS: done will be
+ * called. An error after some bytes returns the bytes (the next call meets the error). iov is
+ * consumed: it must stay valid until then and its contents are changed. -EINVAL: more than INT_MAX
+ * bytes, or an off beyond 2^63 (both may come from the guest).
  */
 int loop_readv(struct iothread *, struct io_op *, struct io_file *, struct iovec *iov,
 	       unsigned niov, uint64_t off) must_check;

@@ -115,7 +115,7 @@ static bool look_for_a_while(struct iothread *io)
 	struct loop_poll *p = &io->poll;
 	uint64_t now, end;
 
-	if (!p->window)
+	if (!p->window || !p->pollers)
 		return false;
 	if (look(io))
 		return true;
