@@ -125,16 +125,17 @@ static void test_pin(struct vdev *d)
 	uint64_t cause = d->base + VIRTIO_MMIO_INTERRUPT_STATUS;
 
 	virtio_up(d, virtio_ring_features(), 1);
-	ioapic_program(d->gsi, VECTOR_QUIET);
-	request(d, false);
-	ok(!arrived(VECTOR_QUIET, QUIET_MS), "irq: no interrupt comes when none was asked for");
-	is(mmio_read32(cause), 0, "irq: and there is no cause for one");
 	ioapic_program(d->gsi, VECTOR_PIN);
 	request(d, true);
 	ok(arrived(VECTOR_PIN, ARRIVE_MS), "irq: a completion's interrupt arrives");
 	is(mmio_read32(cause), VIRTIO_MMIO_INT_VRING, "irq: its cause is the queue");
 	mmio_write32(d->base + VIRTIO_MMIO_INTERRUPT_ACK, VIRTIO_MMIO_INT_VRING);
 	is(mmio_read32(cause), 0, "irq: and can be acknowledged");
+	/* Not first: KVM hands a pin's interrupts over by a thread of its own, and one of before may be on its way. */
+	ioapic_program(d->gsi, VECTOR_QUIET);
+	request(d, false);
+	ok(!arrived(VECTOR_QUIET, QUIET_MS), "irq: no interrupt comes when none was asked for");
+	is(mmio_read32(cause), 0, "irq: and there is no cause for one");
 	ioapic_program(d->gsi, VECTOR_FIRST);
 	request(d, true);
 	ok(arrived(VECTOR_FIRST, ARRIVE_MS), "irq: the next one arrives as well");
