@@ -283,6 +283,7 @@ static int copy_begin(struct fuse_call *c)
 	cursor_get(&c->in, &in, sizeof(in));
 	if (in.flags)
 		return -EINVAL;
+	in.len = MIN(in.len, COPY_MAX);
 	r = copy_to(c, &in);
 	if (r)
 		return r;
@@ -292,7 +293,7 @@ static int copy_begin(struct fuse_call *c)
 		.to = req->to->file,
 		.from_off = in.off_in,
 		.to_off = in.off_out,
-		.len = MIN(in.len, COPY_MAX),
+		.len = in.len,
 	};
 	return share_copy(&req->out.copy, req->io);
 }
