@@ -83,7 +83,7 @@ static bool plus_entry(struct listing *l, const struct share_dirent *d, struct f
 	*e = (struct fuse_entry_out){0};
 	if (name_check(&name, d->name, d->len))
 		return true; /* "." and ".." are not looked up and not counted (D20) */
-	r = share_lookup(l->c->inode, &name, &inode, &st);
+	r = share_glance(l->c->inode, &name, &inode, &st);
 	if (r)
 		return r != -ENOENT;
 	if (fuse_entry_fill(l->c->f, inode, &st, e))

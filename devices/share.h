@@ -188,6 +188,12 @@ uint64_t share_ino(const struct share_inode *);
  */
 int share_lookup(struct share_inode *dir, const struct name *, struct share_inode **,
 		 struct statx *) must_check;
+/*
+ * The same for what is shown in passing, as in a listing: most of it is never used. It may be known without having been
+ * opened; then, until it is, the host can take it away (-ESTALE), but nothing else ever stands for it.
+ */
+int share_glance(struct share_inode *dir, const struct name *, struct share_inode **,
+		 struct statx *) must_check;
 
 /* file (may be NULL): ask the open file rather than the object. */
 int share_getattr(struct share_inode *, struct share_file *, struct statx *) must_check;

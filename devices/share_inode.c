@@ -306,6 +306,81 @@ int share_lookup(struct share_inode *dir, const struct name *name, struct share_
 }
 
 /*
+ * Opening costs more than asking. What is known by its place alone has to be told from what is given its number later,
+ * so the file system has to say when it was born; and it must be on its directory's mount, of which is known how its
+ * objects are found again. What a mapped one is, only the object itself says.
+ */
+static bool may_stay_closed(const struct share_inode *dir, const struct statx *st)
+{
+	return !dir->share->mapped && st->stx_mask & STATX_BTIME &&
+	       share_inode_key(st).mnt == dir->key.mnt;
+}
+
+static int insert_closed(struct share_inode *dir, const struct name *name, const struct statx *st,
+			 struct share_inode **out)
+{
+	struct share *s = dir->share;
+	struct share_inode *inode;
+	int err = inode_new(s, -1, st, st->stx_mode & S_IFMT, &inode);
+
+	if (err)
+		return err;
+	inode->by_name = true;
+	s->nby_name++;
+	err = map_put(&s->inodes, &inode->key, inode);
+	if (!err) {
+		share_place_set(inode, dir, name);
+		err = share_place_expect(inode, st) ? 0 : -ENOMEM;
+	}
+	if (err) {
+		share_put(inode);
+		return err;
+	}
+	*out = inode;
+	return 0;
+}
+
+/* st: what lookup_known() was told of a name whose object has no descriptor, or is not known. */
+static int lookup_closed(struct share_inode *dir, const struct name *name, struct share_inode **out,
+			 struct statx *st)
+{
+	struct share *s = dir->share;
+	const struct inode_key key = share_inode_key(st);
+	struct share_inode *inode = map_get(&s->inodes, &key);
+	int err;
+
+	if (inode && !(inode->by_name && share_place_same(inode, st)))
+		return lookup_open(dir, name, out, st);
+	if (inode)
+		share_get(inode);
+	err = inode ? 0 : insert_closed(dir, name, st, &inode);
+	if (err)
+		return err;
+	err = share_owner_show(s, -1, st);
+	if (err) {
+		share_put(inode);
+		return err;
+	}
+	show(inode, st);
+	*out = inode;
+	return 0;
+}
+
+int share_glance(struct share_inode *dir, const struct name *name, struct share_inode **out,
+		 struct statx *st)
+{
+	int r = lookup_known(dir, name, out, st);
+
+	if (!r)
+		r = may_stay_closed(dir, st) ? lookup_closed(dir, name, out, st)
+					     : lookup_open(dir, name, out, st);
+	if (r < 0)
+		return r;
+	share_place_set(*out, dir, name);
+	return 0;
+}
+
+/*
  * Its place stays what it was: the name that goes may not be the one it is found by. Where every
  * object has its descriptor this costs nothing.
  */

@@ -223,6 +223,8 @@ bool share_place_same(const struct share_inode *, const struct statx *st);
  * -ENFILE as they come.
  */
 int share_place_open(const struct share_inode *, int *fd, int *dirfd) must_check;
+/* An object whose place was set has no descriptor yet: this is what will be looked for there. False: it has no place. */
+bool share_place_expect(struct share_inode *, const struct statx *st) must_check;
 /* The directory it is thought to be in; NULL: none. */
 struct share_inode *share_place_dir(const struct share_inode *);
 

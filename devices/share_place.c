@@ -171,6 +171,17 @@ bool share_place_same(const struct share_inode *inode, const struct statx *st)
 	return p->born == born(st) && p->type == (st->stx_mode & S_IFMT);
 }
 
+bool share_place_expect(struct share_inode *inode, const struct statx *st)
+{
+	struct share_place *p = inode->back.place;
+
+	if (!p)
+		return false;
+	p->born = born(st);
+	p->type = st->stx_mode & S_IFMT;
+	return true;
+}
+
 /* Out of descriptors, it is better to trust the place than to keep what is asked for. */
 int share_place_keep(struct share_inode *inode, const struct statx *st)
 {

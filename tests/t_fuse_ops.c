@@ -276,9 +276,11 @@ static void list_rest(uint64_t fh, uint64_t off, unsigned *known, unsigned *bare
 	always(!len, "a listing ends");
 }
 
+/* With 0: nothing can be opened; and of a mapped share nothing is listed without. */
 static void set_budget(void *arg)
 {
 	door.share->budget = *(uint32_t *)arg;
+	door.share->mapped = !door.share->budget;
 }
 
 /* The server has read names ahead that are gone by the time they are looked up. */
