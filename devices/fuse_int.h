@@ -71,7 +71,7 @@ struct fuse {
 	bool no_open;    /* the guest opens files without telling */
 	bool no_opendir; /* and directories */
 	struct fuse_node root;
-	struct map nodes, by_inode; /* id -> node; inode pointer -> the same node */
+	struct map nodes; /* id -> node; the share's object knows its node too */
 	uint64_t next_node;
 	struct fuse_handles handles;
 	struct {

@@ -20,7 +20,7 @@ static void node_free(struct fuse *f, struct fuse_node *n)
 {
 	fuse_kept_drop(f, n);
 	map_del(&f->nodes, &n->id);
-	map_del(&f->by_inode, &n->inode);
+	*share_inode_user(n->inode) = NULL;
 	share_put(n->inode);
 	free(n);
 }
@@ -32,21 +32,17 @@ static struct fuse_node *node_new(struct fuse *f, struct share_inode *inode)
 	if (!n)
 		return NULL;
 	*n = (struct fuse_node){.id = f->next_node++, .inode = inode};
-	if (map_put(&f->nodes, &n->id, n))
-		goto fail;
-	if (map_put(&f->by_inode, &n->inode, n)) {
-		map_del(&f->nodes, &n->id);
-		goto fail;
+	if (map_put(&f->nodes, &n->id, n)) {
+		free(n);
+		return NULL;
 	}
+	*share_inode_user(inode) = n;
 	return n;
-fail:
-	free(n);
-	return NULL;
 }
 
 int fuse_node_enter(struct fuse *f, struct share_inode *inode, struct fuse_node **out)
 {
-	struct fuse_node *n = inode == f->root.inode ? &f->root : map_get(&f->by_inode, &inode);
+	struct fuse_node *n = *share_inode_user(inode);
 
 	if (!n)
 		n = node_new(f, inode);
@@ -78,18 +74,18 @@ void fuse_node_forget(struct fuse *f, uint64_t id, uint64_t count)
 void fuse_session_init(struct fuse *f, struct share_inode *root)
 {
 	map_init(&f->nodes, sizeof(uint64_t));
-	map_init(&f->by_inode, sizeof(struct share_inode *));
 	f->root = (struct fuse_node){.id = FUSE_ROOT_ID, .inode = root};
+	*share_inode_user(root) = &f->root;
 	f->next_node = FUSE_ROOT_ID + 1;
 }
 
 void fuse_session_fini(struct fuse *f)
 {
 	fuse_reset(f);
+	*share_inode_user(f->root.inode) = NULL;
 	share_put(f->root.inode);
 	fuse_handle_fini(f);
 	map_fini(&f->nodes);
-	map_fini(&f->by_inode);
 }
 
 /* The counters of ids go on: what an old session was told never comes to mean something new. */

@@ -177,6 +177,8 @@ struct share_inode *share_root(struct share *);
 /* References: plain counts of ours; the protocol's lookup counts or fids stay above. put frees at 0. */
 struct share_inode *share_get(struct share_inode *);
 void share_put(struct share_inode *);
+/* A word for whoever serves the share, so that what he keeps of an object is found without a search. NULL to begin with. */
+void **share_inode_user(struct share_inode *);
 /* Number of inodes in the table, for tests of leaks. */
 size_t share_ninodes(const struct share *);
 /* Stable 64-bit identity within the share, equal for the same object however it is reached; never 0. */

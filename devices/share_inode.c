@@ -235,6 +235,11 @@ size_t share_ninodes(const struct share *s)
 	return s->inodes.used;
 }
 
+void **share_inode_user(struct share_inode *inode)
+{
+	return &inode->user;
+}
+
 uint64_t share_ino(const struct share_inode *inode)
 {
 	return inode->ino;

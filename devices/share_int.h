@@ -70,6 +70,7 @@ struct share_inode {
 	struct share *share; /* borrowed */
 	struct inode_key key;
 	uint64_t ino;           /* what the guest is shown */
+	void *user;             /* see share_inode_user() */
 	struct share_ring used; /* in share.used, .strays or .gone, or alone */
 	union {
 		struct file_handle *handle; /* NULL: not asked for yet */

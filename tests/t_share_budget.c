@@ -955,7 +955,7 @@ int main(void)
 
 	tmp = tmp ? tmp : "/tmp";
 	set_up(tmp);
-	ok(sizeof(struct share_inode) <= 72, "an object that is known is small");
+	ok(sizeof(struct share_inode) <= 80, "an object that is known is small");
 	need(top_make("/dev/shm") || top_make(tmp));
 	tree_make();
 	run_big(true);
