@@ -43,7 +43,7 @@ run_floor_poll() { floor 50 "$1"; }
 qemu() { # ARGS QEMU_ARGS...
 	local args=$1
 	shift
-	set -- qemu-system-x86_64 -M pc,accel=kvm -cpu host,-arch-capabilities -m 64M -nodefaults -no-user-config -no-reboot \
+	set -- qemu-system-x86_64 -name bench,debug-threads=on -M pc,accel=kvm -cpu host,-arch-capabilities -m 64M -nodefaults -no-user-config -no-reboot \
 		-display none -serial stdio -kernel "$elf" -append "$args" "$@"
 	say_command "$@"
 	exec "$@" </dev/null 2>"$work/stderr"

@@ -12,7 +12,8 @@ note() { # KIND OP BS QD WHO IOPS KICKS N CPU_NS ALL ERRORS [P50 P99]
 		"$round" "${@:1:11}" "${12:-null}" "${13:-null}" >>"$json"
 }
 
-# CPU nanoseconds so far of the device's side: every thread but the vCPU's (the floor's is its first one).
+# CPU nanoseconds so far of the device's side: every thread but the vCPU's (the floor's is its first one; QEMU's has its
+# name with debug-threads=on).
 device_cpu() { # PID [HELPER...]
 	local t name ns sum=0 pid=$1 p
 	for p in "$@"; do

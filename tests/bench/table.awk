@@ -27,14 +27,18 @@ function best(row, family,   w, m, b) {
 		}
 	return b
 }
-function least_cpu(row, family,   w, m, b) {
-	b = 0
+# The CPU time of that best one.
+function best_cpu(row, family,   w, m, b, c) {
+	b = c = 0
 	for (w = 1; w <= nwhos; w++)
-		if (is_of(names[w], family) && (row, names[w]) in cpu) {
-			m = median(cpu[row, names[w]])
-			if (!b || m < b) b = m
+		if (is_of(names[w], family) && (row, names[w]) in iops) {
+			m = median(iops[row, names[w]])
+			if (m > b) {
+				b = m
+				c = median(cpu[row, names[w]])
+			}
 		}
-	return b
+	return c
 }
 
 # What goal g compares in this row; "" if it cannot be known.
@@ -42,7 +46,7 @@ function value(row, who, what,   b) {
 	if (!((row, who) in iops)) return ""
 	if (what == "kicks") return median(kicks[row, who])
 	if (what == "cpu") {
-		b = least_cpu(row, "qemu")
+		b = best_cpu(row, "qemu")
 		return b ? median(cpu[row, who]) / b : ""
 	}
 	b = best(row, what)
@@ -97,7 +101,7 @@ END {
 		row = rows[i]
 		split(row, part, "/")
 		printf "\n%s: %s%s, depth %d\n", part[1], part[2], part[3] ? " " part[3] : "", part[4]
-		qemu = best(row, "qemu"); floor = best(row, "floor"); qemu_cpu = least_cpu(row, "qemu")
+		qemu = best(row, "qemu"); floor = best(row, "floor"); qemu_cpu = best_cpu(row, "qemu")
 		for (w = 1; w <= nwhos; w++)
 			if ((row, names[w]) in iops) contender(row, names[w], qemu, floor, qemu_cpu)
 		for (g = 1; g <= ngoals; g++) judge(g, row)
