@@ -127,7 +127,7 @@ native_round() {
 bench_start() {
 	local t0 line t1 all=()
 	for _ in $(seq $((rounds * 3))); do
-		exec 3< <(echo "$EPOCHREALTIME"; wherry_on pci 512 "end:poweroff" "$dir/disk.img" "$dir/share")
+		exec 3< <(echo "$EPOCHREALTIME"; wherry_on pci 512 "end:poweroff" "$dir/disk.img" "$dir/share" </dev/null)
 		read -r t0 <&3
 		read -r line <&3
 		t1=$EPOCHREALTIME
@@ -146,7 +146,7 @@ bench_start() {
 bench_memory() {
 	local pid line
 	exec 3< <(wherry_on pci 512 "quick blk:randread:qd=16:t=$ms fs:randread:qd=16:t=$ms fs:getattr,lookup:qd=8:t=$ms end:hang" \
-		"$dir/disk.img" "$dir/share")
+		"$dir/disk.img" "$dir/share" </dev/null)
 	pid=$!
 	while IFS= read -r line <&3; do
 		case $line in *"end by hang"*) break ;; esac
@@ -176,6 +176,7 @@ command -v qemu-system-x86_64 >/dev/null && have_qemu=1
 [ "$have_qemu" ] && [ -x $virtiofsd ] && have_virtiofsd=1
 [ "$have_qemu" ] || echo "bench: no qemu-system-x86_64: no ratios to it"
 
+mkfifo "$work/keys" || exit
 : >"$work/results"
 : >"$json"
 [[ start =~ $rows ]] && bench_start

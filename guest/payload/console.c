@@ -32,6 +32,23 @@ static void line_send(void)
 	line_len = 0;
 }
 
+/*
+ * A host may read its end of a pipe only for a driver that asks for interrupts (none is taken), and an exit after the
+ * other may keep its other threads out: the line is looked at now and then.
+ */
+void console_wait_key(void)
+{
+	port_out8(COM1 + UART_IER, UART_IER_RDI);
+	while (!(port_in8(COM1 + UART_LSR) & UART_LSR_DR)) {
+		uint64_t t0 = cpu_tsc();
+
+		while (!clock_passed(t0, 1))
+			cpu_pause();
+	}
+	port_out8(COM1 + UART_IER, 0);
+	port_in8(COM1 + UART_RX);
+}
+
 static void put(char c)
 {
 	line[line_len++] = c;

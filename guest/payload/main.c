@@ -177,6 +177,8 @@ static void run_op(const struct spec *s, const char *op)
 			if (j.bs > 1u << 20 || !j.qd)
 				give_up("bs=%s qd=%s: out of range", bs, qd);
 			run_job(s->dev, &j);
+			if (options.step)
+				console_wait_key();
 		}
 	}
 }
@@ -204,6 +206,8 @@ static void set_option(const char *word)
 		options.event_idx = false;
 	else if (text_equal(word, "quick"))
 		options.quick = true;
+	else if (text_equal(word, "step"))
+		options.step = true;
 	else if (text_begins(word, "sg="))
 		options.sg = (uint32_t)text_number(word + 3, NULL);
 	else if (text_begins(word, "tsc_khz="))
@@ -244,6 +248,10 @@ void payload_main(void)
 	print("payload: ready, %lu us\n", clock_us_since_start());
 	print("payload: tsc_khz=%lu: %s\n", clock_tsc_khz, cmdline);
 	virtio_find_all();
+	if (options.step) {
+		print("payload: waits\n");
+		console_wait_key();
+	}
 	each_word(run_spec, true);
 	tap_end();
 	print("payload: end\n");

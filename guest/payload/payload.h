@@ -34,6 +34,8 @@ size_t strlen(const char *s);
 
 /* %s %c %d %u %x, with l; %02u pads with zeros. Lines are sent when they are complete. */
 void print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Waits for a byte. */
+void console_wait_key(void);
 void print_args(const char *fmt, va_list) __attribute__((format(printf, 1, 0)));
 
 /* ---- end.c: how a machine ends ---- */
@@ -86,6 +88,7 @@ uint32_t random_below(uint32_t n);
 struct options {
 	bool indirect, event_idx; /* negotiate them, as Linux does */
 	bool quick;               /* benchmarks check two words of each block read, not all */
+	bool step;                /* before the first job and after each, wait for a key */
 	uint32_t sg;              /* benchmarks' data in descriptors of this size; 0: in one */
 };
 extern struct options options;

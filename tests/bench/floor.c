@@ -4,7 +4,8 @@
  *
  *   floor POLL_US PAYLOAD.elf CMDLINE DISK
  *
- * One vCPU, one virtio-mmio window, one device thread, one preadv per request, doorbells by ioeventfd, no interrupts.
+ * One vCPU, one virtio-mmio window, one device thread, one preadv per request, doorbells by ioeventfd, no interrupts,
+ * a serial port that is always ready and reads standard input.
  * The thread looks at the queue for POLL_US after the last request before it sleeps (0: sleeps at once). What a product
  * needs beside this (checks of what the guest says, above all) is the distance to it, which bench.sh prints.
  * Not for any guest but the payload. Spec: virtio 1.2, 2.7, 4.2, 5.2; Linux boot.rst (64-bit entry).
@@ -20,6 +21,7 @@
 #include <linux/virtio_ids.h>
 #include <linux/virtio_mmio.h>
 #include <linux/virtio_ring.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -275,6 +277,18 @@ static int make_machine(int kvm)
 	return vm;
 }
 
+static uint8_t port_read(uint16_t p)
+{
+	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+	uint8_t v = 0xff;
+
+	if (p == COM1 + UART_LSR)
+		return UART_LSR_THRE | UART_LSR_TEMT | (poll(&in, 1, 0) > 0 ? UART_LSR_DR : 0);
+	if (p == COM1 && read(STDIN_FILENO, &v, 1) != 1)
+		return 0xff;
+	return v;
+}
+
 /* False: the guest has ended. */
 static bool port(const struct kvm_run *run)
 {
@@ -282,8 +296,7 @@ static bool port(const struct kvm_run *run)
 	size_t n = (size_t)run->io.size * run->io.count;
 
 	if (run->io.direction == KVM_EXIT_IO_IN) {
-		memset(data, run->io.port == COM1 + UART_LSR ? UART_LSR_THRE | UART_LSR_TEMT : 0xff,
-		       n);
+		memset(data, port_read(run->io.port), n);
 	} else if (run->io.port == COM1) {
 		fwrite(data, 1, n, stdout);
 		if (memchr(data, '\n', n))

@@ -21,7 +21,7 @@ wherry_on() { # as config
 	config "$@" >"$work/config.json"
 	say_command "$wherry" boot "$work/config.json"
 	[ -z "${V:-}" ] || cat "$work/config.json" >&2
-	exec "$wherry" boot "$work/config.json" </dev/null 2>"$work/stderr"
+	exec "$wherry" boot "$work/config.json" 2>"$work/stderr"
 }
 run_wherry() { wherry_on pci 64 "$1" "$dir/disk.img" "$dir/share" "$ram"; }
 run_wherry_mmio() { wherry_on mmio 64 "$1" "$dir/disk.img" "$dir/share" "$ram"; }
@@ -46,7 +46,7 @@ qemu() { # ARGS QEMU_ARGS...
 	set -- qemu-system-x86_64 -name bench,debug-threads=on -M pc,accel=kvm -cpu host,-arch-capabilities -m 64M -nodefaults -no-user-config -no-reboot \
 		-display none -serial stdio -kernel "$elf" -append "$args" "$@"
 	say_command "$@"
-	exec "$@" </dev/null 2>"$work/stderr"
+	exec "$@" 2>"$work/stderr"
 }
 run_qemu_disk() {
 	qemu "$1" -object iothread,id=io -device virtio-blk-pci,drive=d,iothread=io \

@@ -54,22 +54,24 @@ measure() { # WHO KIND=JOB...
 	mapfile -t kinds < <(kinds_of "$@")
 	for field in "$@"; do jobs="$jobs ${field#*=}"; done
 	rm -f "$work/helpers" "$work"/sock* "$dir"/share/small/n* "$ram"/small/n*
-	# The last job keeps the threads there until they have been asked for their time.
-	exec 3< <("run_$who" "quick$jobs host:cpuid:n=1000")
+	# Before the first job and after each the payload waits for a key, which it gets when the threads have been asked for their time.
+	exec 4<>"$work/keys"
+	exec 3< <("run_$who" "quick step$jobs" <"$work/keys")
 	pid=$!
 	while IFS= read -r line <&3; do
 		case $line in
-		*dev=host*) continue ;;
 		RESULT*) ;;
+		*"payload: waits"*)
+			# shellcheck disable=SC2046
+			before=$(device_cpu $pid $(helpers))
+			echo >&4
+			continue
+			;;
 		*"Bail out!"*)
 			echo "bench: $who: $line" >&2
 			continue
 			;;
-		*)
-			# shellcheck disable=SC2046
-			before=$(device_cpu $pid $(helpers))
-			continue
-			;;
+		*) continue ;;
 		esac
 		# shellcheck disable=SC2046
 		after=$(device_cpu $pid $(helpers))
@@ -81,8 +83,9 @@ measure() { # WHO KIND=JOB...
 			"${r[all]}" "${r[err]%$'\r'}" "${r[p50_us]}" "${r[p99_us]}"
 		kinds=("${kinds[@]:1}")
 		before=$after
+		echo >&4
 	done
-	exec 3<&-
+	exec 3<&- 4<&-
 	for pid in $(helpers); do kill "$pid" 2>/dev/null; done
 	[ ${#kinds[@]} = 0 ] || echo "bench: $who: ${#kinds[@]} results are missing: $(tail -n 1 "$work/stderr" 2>/dev/null)" >&2
 }
