@@ -5,7 +5,7 @@
  *   value NULL: never used, a search ends here     value DEAD: deleted, a search goes on     else:
  * live
  *
- * The table is a power of two and at least a quarter of it is never-used, so every search ends. It
+ * The table is a power of two and at least three eighths of it are never-used, so every search ends. It
  * is rebuilt, and the dead are dropped, only in map_put(): map_del() moves nothing, which is what
  * makes it legal during a walk. Not thread-safe. Calls: libc only.
  */
@@ -80,19 +80,34 @@ static uint64_t hash(const struct map *m, const void *key)
 	return fold(h ^ m->seed, 0xd6e8feb86659fd93u);
 }
 
+/* Most keys are a number or two: those are compared as such. */
+static bool same_key(const struct map *m, const unsigned char *a, const void *b)
+{
+	uint64_t x[2], y[2];
+
+	if (m->key_size != sizeof(x[0]) && m->key_size != sizeof(x))
+		return !memcmp(a, b, m->key_size);
+	x[1] = y[1] = 0;
+	memcpy(x, a, m->key_size == sizeof(x) ? sizeof(x) : sizeof(x[0]));
+	memcpy(y, b, m->key_size == sizeof(y) ? sizeof(y) : sizeof(y[0]));
+	return x[0] == y[0] && x[1] == y[1];
+}
+
 /* The slot of key, or the one where it belongs: the first dead one on the way, else the empty one. */
 static size_t find(const struct map *m, const void *key)
 {
-	size_t mask = m->cap - 1, place = SIZE_MAX;
+	const size_t mask = m->cap - 1, size = slot_size(m);
+	size_t place = SIZE_MAX;
 
 	for (size_t i = hash(m, key) & mask;; i = (i + 1) & mask) {
-		const void *value = *slot_value(m, i);
+		const unsigned char *slot = m->slots + i * size;
+		const void *value = *(void *const *)slot;
 
 		if (!value)
 			return place == SIZE_MAX ? i : place;
 		if (value == DEAD && place == SIZE_MAX)
 			place = i;
-		if (value != DEAD && !memcmp(slot_key(m, i), key, m->key_size))
+		if (value != DEAD && same_key(m, slot + sizeof(void *), key))
 			return i;
 	}
 }
@@ -142,8 +157,8 @@ int map_put(struct map *m, const void *key, void *value)
 	assert(value);
 	if (m->slots && is_live(*slot_value(m, i)))
 		return -EEXIST;
-	/* Three quarters used or dead is where searches get long. */
-	if (m->used + m->dead + 1 > m->cap / 4 * 3) {
+	/* Beyond five eighths used or dead, searches for what is not there get long. */
+	if (m->used + m->dead + 1 > m->cap / 8 * 5) {
 		int r = rebuild(m);
 
 		if (r < 0)
