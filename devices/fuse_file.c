@@ -179,6 +179,8 @@ static int release(struct fuse_call *c, bool untold)
 		return untold ? 0 : -EBADF;
 	if (in.release_flags & FUSE_RELEASE_FLOCK_UNLOCK && fuse_agreed(c->f, FUSE_FLOCK_LOCKS))
 		share_unlock(share_file_inode(h->file), in.lock_owner, true);
+	if (fuse_agreed(c->f, FUSE_POSIX_LOCKS))
+		share_unlock_opening(share_file_inode(h->file), in.fh);
 	fuse_handle_close(c->f, h);
 	return 0;
 }

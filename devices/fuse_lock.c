@@ -68,6 +68,7 @@ static int wire_lock(struct fuse_call *c, struct fuse_lk_in *in, struct share_lo
 	*lock = (struct share_lock){
 		.start = in->lk.start,
 		.end = in->lk.end,
+		.opening = in->fh,
 		.type = (int)in->lk.type,
 		.flock = in->lk_flags & FUSE_LK_FLOCK,
 		.pid = in->lk.pid,

@@ -324,6 +324,8 @@ int share_map(struct share_inode *, void *addr, size_t len, uint64_t off, bool w
 /* end is the last byte, INT64_MAX: to whatever end. type: F_RDLCK, F_WRLCK, F_UNLCK. flock: start and end do not count. */
 struct share_lock {
 	uint64_t start, end;
+	uint64_t
+		opening; /* the guest's number of the opening it is taken through: share_unlock_opening() */
 	int type;
 	bool flock;
 	uint32_t
@@ -366,6 +368,11 @@ int share_setlk(struct share_inode *, uint64_t owner, const struct share_lock *,
 void share_lock_cancel(struct share_wait *);
 /* The owner closed the file: its locks of this kind go. */
 void share_unlock(struct share_inode *, uint64_t owner, bool flock);
+/*
+ * The opening ended. A process that closes gives its fcntl locks up by itself; what was taken through the opening and is
+ * still there was the opening's own (F_OFD_SETLK), of which no guest says that it is over.
+ */
+void share_unlock_opening(struct share_inode *, uint64_t opening);
 /*
  * Ends every wait with -EINTR and drops every lock of the share: a session ended. The done()s come afterwards, so the
  * iothreads still run. Before share_close() there is no wait left.

@@ -40,7 +40,8 @@ struct share_lock_owner {
 	int fd;
 	bool held; /* it may hold a lock */
 	unsigned waits;
-	uint32_t pid; /* who last locked */
+	uint32_t pid;     /* who last locked */
+	uint64_t opening; /* and through which opening */
 };
 
 void share_lock_init(struct share *s)
@@ -177,8 +178,10 @@ static int lock_try(struct share_lock_owner *o, const struct share_lock *lock)
 		return -EAGAIN;
 	}
 	o->held = lock->type != F_UNLCK || (o->held && !is_whole(lock));
-	if (lock->type != F_UNLCK)
+	if (lock->type != F_UNLCK) {
 		o->pid = lock->pid;
+		o->opening = lock->opening;
+	}
 	return 0;
 }
 
@@ -458,20 +461,49 @@ int share_getlk(struct share_inode *inode, uint64_t owner, struct share_lock *lo
 
 /* ---- the end of an owner, and of all ---- */
 
+/* One of its threads may still wait for another lock: that goes on, as on the host. */
+static void owner_unlock(struct share_lock_owner *o)
+{
+	const struct share_lock all = {.end = INT64_MAX, .type = F_UNLCK, .flock = o->key.flock};
+
+	if (o->waits)
+		(void)!lock_try(o, &all);
+	else
+		owner_free(o);
+}
+
 void share_unlock(struct share_inode *inode, uint64_t owner, bool flock)
 {
-	const struct share_lock all = {.end = INT64_MAX, .type = F_UNLCK, .flock = flock};
 	struct share *s = inode->share;
 	struct share_lock_owner *o;
 
 	pthread_mutex_lock(&s->locks.mutex);
 	o = owner_find(inode, owner, flock);
-	/* One of its threads may still wait for another lock: that goes on, as on the host. */
-	if (o && o->waits)
-		(void)!lock_try(o, &all);
-	else if (o)
-		owner_free(o);
 	if (o)
+		owner_unlock(o);
+	if (o)
+		wait_retry(inode);
+	pthread_mutex_unlock(&s->locks.mutex);
+}
+
+void share_unlock_opening(struct share_inode *inode, uint64_t opening)
+{
+	struct share *s = inode->share;
+	bool any = false;
+	const void *key;
+	size_t iter = 0;
+	void *value;
+
+	pthread_mutex_lock(&s->locks.mutex);
+	while (map_next(&s->locks.owners, &iter, &key, &value)) {
+		struct share_lock_owner *o = value;
+
+		if (o->inode != inode || o->opening != opening || o->key.flock)
+			continue;
+		owner_unlock(o);
+		any = true;
+	}
+	if (any)
 		wait_retry(inode);
 	pthread_mutex_unlock(&s->locks.mutex);
 }

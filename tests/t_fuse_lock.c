@@ -134,6 +134,26 @@ static void test_flush(void)
 	door_close();
 }
 
+/* F_OFD_SETLK: the owner is the opening, which no FLUSH names. */
+static void test_opening(void)
+{
+	struct fuse_release_in closing = {0};
+	uint64_t other;
+	int fd = host_open();
+
+	open_up();
+	other = open_file(f, O_RDWR);
+	need(!set(lk(ALICE, F_WRLCK, 0, 4)));
+	closing.fh = other;
+	is(ask(FUSE_RELEASE, f, &closing, sizeof(closing), NULL, 0), 0, "another opening ends");
+	is(host_lock(fd, F_WRLCK), -EAGAIN, "and takes nothing with it");
+	closing.fh = fh;
+	is(ask(FUSE_RELEASE, f, &closing, sizeof(closing), NULL, 0), 0, "its own ends");
+	is(host_lock(fd, F_WRLCK), 0, "and the lock with it");
+	close(fd);
+	door_close();
+}
+
 static void test_lies(void)
 {
 	struct fuse_lk_in in;
@@ -280,6 +300,7 @@ int main(void)
 		test_ranges();
 		test_flock();
 		test_flush();
+		test_opening();
 		test_lies();
 		test_wait();
 		test_interrupt();
