@@ -58,6 +58,10 @@ struct fuse_req {
 		struct share_copy copy;
 		struct {
 			struct io_op op;
+			uint64_t off;
+		} write;
+		struct {
+			struct io_op op;
 			int mode;
 			uint64_t off, len;
 		} fallocate;
@@ -86,6 +90,8 @@ int fuse_serve(struct fuse *, struct fuse_req *) must_check;
  * that wait for a lock soon. On a thread that serves.
  */
 void fuse_reset(struct fuse *);
+/* dax_events() says that there is something. On a thread that serves. */
+void fuse_window_changed(struct fuse *);
 /* For tests of leaks: node ids and handles the guest holds (the root is not counted), files kept for nodes. */
 void fuse_counts(struct fuse *, size_t *nodes, size_t *handles, size_t *kept);
 

@@ -31,9 +31,10 @@ static uint32_t attr_flags(const struct fuse *f, const struct share_inode *inode
 	return 0;
 }
 
-static void attr_fill(const struct fuse *f, const struct share_inode *inode, const struct statx *st,
+static void attr_fill(struct fuse *f, const struct share_inode *inode, const struct statx *st,
 		      struct fuse_attr *a)
 {
+	fuse_dax_told(f, inode, st->stx_size);
 	*a = (struct fuse_attr){
 		.ino = st->stx_ino,
 		.size = st->stx_size,
@@ -156,6 +157,7 @@ int fuse_attr_statx(struct fuse_call *c)
 		r = share_getattr(c->inode, file, &st);
 	if (r)
 		return r;
+	fuse_dax_told(c->f, c->inode, st.stx_size);
 	statx_fill(&st, &o.stat);
 	cursor_put(&c->out, &o, sizeof(o));
 	return 0;

@@ -9,6 +9,7 @@
  */
 #include "fuse_int.h"
 #include <assert.h>
+#include <fcntl.h>
 #include <limits.h>
 
 /* Of one copy: what its result can say, in whole pages. */
@@ -19,6 +20,7 @@
 	static_assert(offsetof(struct fuse_req, out.member) == offsetof(struct fuse_req, out.op), \
 		      "begins with op")
 OUT_OP(copy.op);
+OUT_OP(write.op);
 OUT_OP(fallocate.op);
 
 static struct fuse_req *req_of(struct io_op *op)
@@ -111,8 +113,10 @@ static void write_done(struct io_op *op, int res)
 	struct fuse_req *req = req_of(op);
 	struct cursor out = late_out(req);
 
-	if (res >= 0)
+	if (res >= 0) {
+		fuse_dax_wrote(req->fuse, req->handle->file, req->out.write.off + (uint64_t)res);
 		write_put(&out, res);
+	}
 	fuse_finish(req, MIN(res, 0), sizeof(struct fuse_write_out));
 }
 
@@ -133,12 +137,14 @@ int fuse_data_write(struct fuse_call *c)
 	if (r)
 		return r;
 	n = iov_cut(&iov, req->nrd, sizeof(struct fuse_in_header) + sizeof(in), in.size);
+	req->out.write.off = in.offset;
 	req->out.op.done = write_done;
 	r = share_writev(c->handle->file, req->io, &req->out.op, iov, n, in.offset);
 	if (r == -EINPROGRESS)
 		return fuse_pend(c);
 	if (r < 0)
 		return r;
+	fuse_dax_wrote(c->f, c->handle->file, in.offset + (uint64_t)r);
 	write_put(&c->out, r);
 	return 0;
 }
@@ -188,6 +194,16 @@ static int fallocate_now(struct io_op *op)
 			       req->out.fallocate.len);
 }
 
+static void fallocate_done(struct io_op *op, int res)
+{
+	struct fuse_req *req = req_of(op);
+
+	if (!res && !(req->out.fallocate.mode & FALLOC_FL_KEEP_SIZE))
+		fuse_dax_wrote(req->fuse, req->handle->file,
+			       req->out.fallocate.off + req->out.fallocate.len);
+	fuse_finish(req, res, 0);
+}
+
 /* No flag says what its caller may: nobody but root keeps set-id bits. */
 int fuse_data_fallocate(struct fuse_call *c)
 {
@@ -203,7 +219,7 @@ int fuse_data_fallocate(struct fuse_call *c)
 	req->out.fallocate.mode = (int)in.mode;
 	req->out.fallocate.off = in.offset;
 	req->out.fallocate.len = in.length;
-	req->out.op.done = plain_done;
+	req->out.op.done = fallocate_done;
 	/* Before it is handed over: the other thread takes it from there. */
 	fuse_pend(c);
 	r = loop_offload(req->io, &req->out.op, fallocate_now);
@@ -245,8 +261,10 @@ static void copy_done(struct io_op *op, int res)
 	struct fuse_req *req = req_of(op);
 	struct cursor out = late_out(req);
 
-	if (res >= 0)
+	if (res >= 0) {
+		fuse_dax_wrote(req->fuse, req->to->file, req->out.copy.to_off + (uint64_t)res);
 		copied_put(req, &out, res);
+	}
 	/* Both replies are of one length. */
 	static_assert(sizeof(struct fuse_copy_file_range_out) == sizeof(struct fuse_write_out),
 		      "one length");
@@ -306,6 +324,9 @@ int fuse_data_copy(struct fuse_call *c)
 
 	if (r == -EINPROGRESS)
 		return fuse_pend(c);
+	if (r > 0)
+		fuse_dax_told(c->f, share_file_inode(req->to->file),
+			      req->out.copy.to_off + (uint64_t)r);
 	if (req->to)
 		fuse_handle_put(c->f, take_ptr(&req->to));
 	if (r < 0)

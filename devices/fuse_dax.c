@@ -1,15 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuse_dax.c - parts of files that appear in the guest's window, and vanish.
+ * fuse_dax.c - parts of files that appear in the guest's window, and vanish; and what the guest knows of their ends.
  *
  * Handles do not count: Linux sends none, and what may be mapped is the object's to say. That a list is there is checked
- * before the first of it is done (hard case D67). Under the session lock. Protocol: linux/fuse.h, SETUPMAPPING,
- * REMOVEMAPPING; virtio 1.2, 5.11.6.4. Calls: dax.h.
+ * before the first of it is done (hard case D67). Under the session lock, unless it is taken here. Protocol:
+ * linux/fuse.h, SETUPMAPPING, REMOVEMAPPING; virtio 1.2, 5.11.6.4. Calls: dax.h.
  */
 #include "fuse_int.h"
-#include "dax.h"
 
 #define MAP_FLAGS (FUSE_SETUPMAPPING_FLAG_READ | FUSE_SETUPMAPPING_FLAG_WRITE)
+
+/* ---- what is shown of files that change ---- */
+
+void fuse_window_changed(struct fuse *f)
+{
+	fuse_lock(f);
+	dax_changed(f->dax);
+	fuse_unlock(f);
+}
+
+/* The lock is not taken for writes as long as the window hides nothing. */
+void fuse_dax_wrote(struct fuse *f, struct share_file *file, uint64_t end)
+{
+	if (!f->dax || !dax_hides(f->dax))
+		return;
+	fuse_lock(f);
+	dax_show(f->dax, share_file_inode(file), end);
+	fuse_unlock(f);
+}
+
+/* ---- mapping ---- */
 
 int fuse_dax_map(struct fuse_call *c)
 {

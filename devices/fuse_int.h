@@ -13,6 +13,7 @@
 #ifndef DEVICES_FUSE_INT_H
 #define DEVICES_FUSE_INT_H
 
+#include "dax.h"
 #include "fuse.h"
 #include "../vmm/map.h"
 #include <linux/limits.h>
@@ -241,6 +242,14 @@ int fuse_lock_interrupt(struct fuse_call *);
 
 /* ---- fuse_dax.c ---- */
 
+/* The guest is about to be told that the object has size bytes. Under the lock, as when they were asked for. */
+static inline void fuse_dax_told(struct fuse *f, const struct share_inode *inode, uint64_t size)
+{
+	if (f->dax)
+		dax_show(f->dax, inode, size);
+}
+/* It has written up to end, and is about to hear that it has. Without the lock. */
+void fuse_dax_wrote(struct fuse *, struct share_file *, uint64_t end);
 int fuse_dax_map(struct fuse_call *);
 int fuse_dax_unmap(struct fuse_call *);
 

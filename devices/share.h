@@ -319,6 +319,28 @@ ssize_t share_ioctl(struct share_inode *, struct share_file *, unsigned cmd, voi
  */
 int share_map(struct share_inode *, void *addr, size_t len, uint64_t off, bool writable) must_check;
 
+/* ---- watching what is in files ---- */
+
+/*
+ * *fd becomes readable when a file that is watched has been written or its size has changed, by whomever on this host: what
+ * other hosts do to a network file system is not seen. -errno; -EMFILE: the user's (fs.inotify.max_user_instances) or the
+ * process's. Any thread; closed by the caller, who then has no watch left.
+ */
+int share_watches_open(int *fd) must_check;
+/*
+ * *number stands for the file until share_unwatch(). One file has one, also as several objects (of several mounts).
+ * -EACCES: it may not be read; -ENOSPC: fs.inotify.max_user_watches.
+ */
+int share_watch(struct share_inode *, int fd, int *number) must_check;
+void share_unwatch(int fd, int number);
+/*
+ * Numbers of files that have changed since, some more than once, some no longer watched; at most SHARE_CHANGES. 0: no
+ * more. SHARE_CHANGED_ANY among them: too many to say which.
+ */
+#define SHARE_CHANGES     256
+#define SHARE_CHANGED_ANY (-1)
+unsigned share_changes(int fd, int number[SHARE_CHANGES]);
+
 /* ---- locks on the host, where share_config says so ---- */
 
 /* end is the last byte, INT64_MAX: to whatever end. type: F_RDLCK, F_WRLCK, F_UNLCK. flock: start and end do not count. */

@@ -85,6 +85,9 @@ static const struct syscall_rule share_rules[] = {
 	{.nr = SYS_ftruncate, .why = "truncate"},
 	{.nr = SYS_fallocate, .why = "fallocate, punching holes"},
 
+	{.nr = SYS_inotify_add_watch,
+	 .why = "files that are mapped: the host may make them shorter"},
+	{.nr = SYS_inotify_rm_watch, .why = "files that are no longer mapped"},
 	{.nr = SYS_copy_file_range, .why = "copies that the guest asks for as such"},
 	{.nr = SYS_syncfs, .why = "sync of a file system, on the pool"},
 	{.nr = SYS_flock, .why = "the guest's flock() locks on the host"},

@@ -27,6 +27,7 @@ struct fs {
 	struct share *share;
 	struct dax *dax; /* NULL: no window */
 	struct fuse *fuse;
+	struct watch changed; /* of dax */
 };
 
 struct fs_request {
@@ -75,9 +76,27 @@ static void fs_kick(struct virtio_dev *v, struct virtq *vq)
 
 /* ---- life ---- */
 
+static void fs_changed(struct watch *w)
+{
+	fuse_window_changed(container_of(w, struct fs, changed)->fuse);
+}
+
+/* Changes of mapped files are looked at on the first thread, for as long as that runs. */
+static int fs_watch(struct fs *fs)
+{
+	if (!fs->dax || dax_events(fs->dax) < 0 || !iothread_current(fs->v.io))
+		return 0;
+	fs->changed = (struct watch){
+		.fd = dax_events(fs->dax), .kind = WATCH_READABLE, .ready = fs_changed};
+	return loop_watch(fs->v.io, &fs->changed);
+}
+
 static int fs_thread_init(struct virtio_dev *v)
 {
-	return share_thread_init(container_of(v, struct fs, v)->share);
+	struct fs *fs = container_of(v, struct fs, v);
+	int r = share_thread_init(fs->share);
+
+	return r ? r : fs_watch(fs);
 }
 
 /* The guest's session ends with the device's reset; what is in flight finishes by itself (A18). */

@@ -2,188 +2,15 @@
 /*
  * t_dax.c - files of a share in a window: what a guest may ask for, what it sees, and windows as buffers of a device.
  *
- * What a session would do runs on an iothread under the share's filter; the device that copies through windows has one of
- * its own. Hard cases A25, D60, D67, J11.
+ * The device that copies through windows has a thread of its own. What happens to files that change while they are mapped
+ * is in t_dax_change.c. Hard cases A25, D60, D67, J11.
  */
-#include "../devices/dax.h"
-#include "../vmm/log.h"
-#include "../vmm/window.h"
+#include "dax_rig.h"
 #include "echo.h"
-#include "fakeguest.h"
-#include "host_dir.h"
-#include "tap.h"
-#include <sys/mman.h>
 #include <sys/uio.h>
 
-#define SIZE MIB(8)
-#define AT   GIB(16)
-#define AT2  GIB(32)
-
-static char top[512];
-static int top_dir;
-static uint64_t page;
-
-/* ---- a share with its thread ---- */
-
-struct rig {
-	struct fakeguest *fg;
-	struct share *share;
-	struct iothread *io;
-	struct share_inode *root;
-	struct dax *dax;
-	struct window *w;
-};
-
-/* One call, carried to the iothread. */
-struct job {
-	struct rig *r;
-	enum { MAP, UNMAP, RESET, FIND, PUT, CLOSE } what;
-	struct share_inode *inode;
-	uint64_t file_off, off, len;
-	bool writable;
-	const char *name;
-	int result;
-};
-
-static int find(struct job *j)
-{
-	struct statx st;
-	struct name n;
-
-	need(!name_check(&n, j->name, strlen(j->name)));
-	return share_lookup(j->r->root, &n, &j->inode, &st);
-}
-
-static void work(void *arg)
-{
-	struct job *j = arg;
-
-	switch (j->what) {
-	case MAP:
-		j->result = dax_map(j->r->dax, j->inode, j->file_off, j->off, j->len, j->writable);
-		return;
-	case UNMAP:
-		j->result = dax_unmap(j->r->dax, j->off, j->len);
-		return;
-	case RESET:
-		dax_reset(j->r->dax);
-		return;
-	case FIND:
-		j->result = find(j);
-		return;
-	case PUT:
-		share_put(j->inode);
-		return;
-	case CLOSE:
-		share_put(j->r->root);
-		return;
-	}
-}
-
-static int map(struct rig *r, struct share_inode *inode, uint64_t file_off, uint64_t off,
-	       uint64_t len, bool writable)
-{
-	struct job j = {.r = r,
-			.what = MAP,
-			.inode = inode,
-			.file_off = file_off,
-			.off = off,
-			.len = len,
-			.writable = writable};
-
-	loop_call(r->io, work, &j);
-	return j.result;
-}
-
-static int unmap(struct rig *r, uint64_t off, uint64_t len)
-{
-	struct job j = {.r = r, .what = UNMAP, .off = off, .len = len};
-
-	loop_call(r->io, work, &j);
-	return j.result;
-}
-
-static void simply(struct rig *r, int what, struct share_inode *inode)
-{
-	struct job j = {.r = r, .what = what, .inode = inode};
-
-	loop_call(r->io, work, &j);
-}
-
-static struct share_inode *inode_of(struct rig *r, const char *name)
-{
-	struct job j = {.r = r, .what = FIND, .name = name};
-
-	loop_call(r->io, work, &j);
-	need(!j.result);
-	return j.inode;
-}
-
-static int rig_init(void *arg)
-{
-	struct rig *r = arg;
-	int err = share_thread_init(r->share);
-
-	if (!err)
-		r->root = share_root(r->share);
-	return err;
-}
-
-static void rig_create(struct rig *r, struct fakeguest *fg, bool readonly, uint64_t at)
-{
-	struct share_config cfg = {.path = top, .readonly = readonly};
-
-	*r = (struct rig){.fg = fg};
-	need(!share_open(&r->share, "fs0", &cfg));
-	need(!dax_create(&r->dax, fg->vm, "fs0", SIZE));
-	r->w = dax_window(r->dax);
-	need(!window_place(r->w, at));
-	need(!iothread_create(&r->io, "fs0", LOOP_AUTO, 8, &share_syscalls));
-	need(!iothread_start(r->io, rig_init, r));
-}
-
-static void rig_destroy(struct rig *r)
-{
-	simply(r, CLOSE, NULL);
-	iothread_destroy(r->io);
-	dax_destroy(r->dax);
-	share_close(r->share);
-}
-
-/* ---- the host's side ---- */
-
-/* len bytes of the letter. */
-static int host_file(const char *name, char letter, size_t len)
-{
-	int fd = openat(top_dir, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	char buf[512];
-
-	need(fd >= 0);
-	memset(buf, letter, sizeof(buf));
-	for (size_t n = 0; n < len; n += sizeof(buf))
-		need(pwrite(fd, buf, MIN(sizeof(buf), len - n), (off_t)n) > 0);
-	return fd;
-}
-
-static char look(struct rig *r, uint64_t off)
-{
-	return *(volatile char *)(r->w->host + off);
-}
-
-/* Whether anything is mapped there, asked without touching it. */
-static bool is_there(struct rig *r, uint64_t off)
-{
-	char byte;
-	int pair[2];
-	bool there;
-
-	need(!pipe(pair));
-	there = write(pair[1], r->w->host + off, 1) == 1;
-	need(!there || read(pair[0], &byte, 1) == 1);
-	close(pair[0]);
-	close(pair[1]);
-	return there;
-}
+#define AT  GIB(16)
+#define AT2 GIB(32)
 
 /* ---- tests ---- */
 
@@ -257,6 +84,7 @@ static void t_sees(struct rig *r)
 	is(unmap(r, page, page), 0, "what is not mapped may be taken away");
 	is(map(r, a, 0, 0, SIZE, false), 0, "a mapping may be longer than its file");
 	need(!ftruncate(fd, 6 * (off_t)page) && pwrite(fd, "n", 1, 5 * (off_t)page) == 1);
+	need(changed(r));
 	is(look(r, 5 * page), 'n', "which may grow");
 	need(!ftruncate(fd, 4 * (off_t)page));
 	is(map(r, a, 0, page, page, true), 0, "the same file twice");
@@ -383,19 +211,6 @@ static void t_ring(struct fakeguest *fg, struct rig *r)
 	simply(r, PUT, a);
 }
 
-static void set_up(void)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	snprintf(top, sizeof(top), "%.400s/t_dax.XXXXXX", tmp ? tmp : "/tmp");
-	need(mkdtemp(top));
-	top_dir = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	need(top_dir >= 0);
-	close(host_file("a", 'a', 4 * page));
-	close(host_file("b", 'b', 4 * page));
-	need(!mkdirat(top_dir, "dir", 0755) && !mkfifoat(top_dir, "fifo", 0644));
-}
-
 int main(void)
 {
 	struct fakeguest *fg;
@@ -403,15 +218,14 @@ int main(void)
 	struct echo e;
 	struct dax *none = NULL;
 
-	page = (uint64_t)sysconf(_SC_PAGESIZE);
 	log_set_level(LOG_ERR);
-	set_up();
-	need(!sandbox_init() && !window_init());
+	set_up("t_dax");
+	need(!mkdirat(top_dir, "dir", 0755) && !mkfifoat(top_dir, "fifo", 0644));
 	fg = fg_create(MIB(16));
 	echo_init(&e, 1);
-	rig_create(&r, fg, false, AT);
-	rig_create(&r2, fg, false, AT2);
-	rig_create(&ro, fg, true, GIB(48));
+	rig_create(&r, fg, false, AT, SIZE);
+	rig_create(&r2, fg, false, AT2, SIZE);
+	rig_create(&ro, fg, true, GIB(48), SIZE);
 	t_refused(&r);
 	t_sees(&r);
 	t_readonly(&ro);
@@ -425,14 +239,12 @@ int main(void)
 	ok(!none, "with nothing made");
 	virtio_detach(&e.v);
 	fg->dev = NULL;
-	rig_destroy(&r);
-	rig_destroy(&r2);
-	rig_destroy(&ro);
+	rig_close(&r);
+	rig_close(&r2);
+	rig_close(&ro);
 	dax_destroy(NULL);
 	ok(!fg->vm->mem->windows, "in the end there are no windows");
 	fg_destroy(fg);
-	host_clear(top_dir);
-	close(top_dir);
-	need(!rmdir(top));
+	tear_down();
 	return done();
 }

@@ -3,7 +3,7 @@
  * t_fuse_dax.c - files that a guest maps into its window: what it may ask for, which files it is told to map, and the end
  * of a session.
  *
- * What the window shows is in t_dax.c. Hard cases D60, D67.
+ * What the window shows is in t_dax.c and t_dax_change.c; here, that a guest is told of nothing that it is not shown. Hard cases D60, D67.
  */
 #include "fakeguest.h"
 #include "fuse_door.h"
@@ -83,6 +83,14 @@ static void close_up(void)
 	door.dax = NULL;
 	fg_destroy(fg);
 	host_clear(door.dir);
+}
+
+static int resize(uint64_t size)
+{
+	const struct fuse_setattr_in in = {.valid = FATTR_SIZE, .size = size};
+	struct fuse_attr_out o;
+
+	return MIN(ask(FUSE_SETATTR, f, &in, sizeof(in), &o, sizeof(o)), 0);
 }
 
 /* ---- what is agreed on ---- */
@@ -224,6 +232,132 @@ static void test_none(void)
 	door_close();
 }
 
+/* ---- files that change ---- */
+
+static void changed(void *arg)
+{
+	(void)arg;
+	fuse_window_changed(door.fuse);
+}
+
+/* The file is one page, its mapping longer. */
+static void shorten(void)
+{
+	need(!resize(4096));
+	loop_call(door.io, changed, NULL);
+	need(is_there(4096) && !look(4096) && is_there(RANGE - 1));
+}
+
+static void host_put(char c, off_t off)
+{
+	int fd = openat(door.dir, "f", O_WRONLY | O_CLOEXEC);
+
+	need(fd >= 0 && pwrite(fd, &c, 1, off) == 1);
+	close(fd);
+}
+
+static bool is_shown(off_t off)
+{
+	host_put('h', off);
+	return look((uint64_t)off) == 'h';
+}
+
+static void test_told(void)
+{
+	struct fuse_fallocate_in space = {.length = 8192};
+	const struct fuse_statx_in sx = {.sx_mask = STATX_BASIC_STATS};
+	struct fuse_copy_file_range_in copy = {.len = 4096, .off_out = 8192};
+	struct fuse_statx_out sx_out;
+	struct fuse_attr a;
+	uint64_t fh;
+
+	open_up(BY_MODE, false);
+	fh = open_file(f, O_RDWR);
+	need(!map(f, 0, 0, RANGE, READ | WRITE));
+	ok(is_there(KIB(64)) && !look(KIB(64)), "behind the end of a file are zeros");
+	is(ask_write(f, fh, KIB(64), "w", 1), 1, "the guest writes there");
+	is(look(KIB(64)), 'w', "and sees what it wrote");
+	make_slow(fh);
+	shorten();
+	is(ask_write(f, fh, 8191, "ww", 2), 2, "also if the write takes long");
+	ok(look(8191) == 'w' && look(8192) == 'w', "over the end of a page");
+	shorten();
+	need(!resize(8192));
+	ok(is_shown(8191), "it sets the size");
+	shorten();
+	space.fh = fh;
+	space.mode = FALLOC_FL_KEEP_SIZE;
+	is(ask(FUSE_FALLOCATE, f, &space, sizeof(space), NULL, 0), 0, "space behind the end");
+	ok(!look(4096), "does not move that");
+	space.mode = 0;
+	is(ask(FUSE_FALLOCATE, f, &space, sizeof(space), NULL, 0), 0, "but it may");
+	ok(is_shown(8191), "and is seen to");
+	shorten();
+	copy.fh_in = copy.fh_out = fh;
+	copy.nodeid_out = f;
+	is(ask(FUSE_COPY_FILE_RANGE, f, &copy, sizeof(copy), &sx_out, 8), 8, "it copies there");
+	is(look(8192 + 4095), look(4095), "and sees what");
+	shorten();
+	host_put('h', 8000);
+	ok(!look(8000), "what the host adds is shown");
+	need(!ask_attr(f, &a) && a.size == 8001);
+	is(look(8000), 'h', "before the guest is told of it");
+	shorten();
+	host_put('i', 8000);
+	need(ask(FUSE_STATX, f, &sx, sizeof(sx), &sx_out, sizeof(sx_out)) == sizeof(sx_out));
+	is(look(8000), 'i', "by any call");
+	shorten();
+	host_put('j', 8000);
+	need(find(ROOT, "f") == f);
+	is(look(8000), 'j', "or a name");
+	shorten();
+	host_put('k', 8000);
+	loop_call(door.io, changed, NULL);
+	is(look(8000), 'k', "or soon after");
+	close_up();
+}
+
+static void on_changed(struct watch *watch)
+{
+	(void)watch;
+	changed(NULL);
+}
+
+static void watch_it(void *arg)
+{
+	struct watch *watch = arg;
+
+	need(!loop_watch(door.io, watch));
+}
+
+/* One thread hears of the cuts that the guest makes on another, which must never see zeros for what it wrote. */
+static void test_told_together(void)
+{
+	struct watch watch = {.kind = WATCH_READABLE, .ready = on_changed};
+	unsigned good = 0;
+	uint64_t fh;
+
+	door.nthreads = 2;
+	open_up(BY_MODE, false);
+	watch.fd = dax_events(door.dax);
+	loop_call(door.io, watch_it, &watch);
+	door_via = door.threads[1];
+	fh = open_file(f, O_RDWR);
+	need(!map(f, 0, 0, RANGE, READ | WRITE));
+	for (unsigned i = 0; i < 1000; i++) {
+		const uint64_t at = 4096 * (1 + i % 8);
+		const char c = (char)('A' + i % 26);
+
+		need(!resize(i % 4096) && ask_write(f, fh, at, &c, 1) == 1);
+		/* For a while: a look at the file may have begun before the write. */
+		for (unsigned k = 0; k < 2000 && look(at) == c; k++)
+			good += k == 1999;
+	}
+	is(good, 1000, "what was cut and written on one thread is seen whatever another hears");
+	door_via = NULL;
+	close_up();
+}
+
 int main(void)
 {
 	unsigned fds;
@@ -236,6 +370,8 @@ int main(void)
 	test_readonly();
 	test_end();
 	test_none();
+	test_told();
+	test_told_together();
 	is(host_descriptors(), fds, "nothing is left open");
 	door_tear_down();
 	return done();

@@ -288,6 +288,29 @@ static void t_pieces(void)
 	vm_destroy(vm);
 }
 
+static void t_blank(void)
+{
+	struct vm *vm = bare();
+	struct window *w = window(vm, MIB(4));
+	int fd = file_of(4);
+	char byte = 0;
+
+	need(map_pages(w, 1, 4, fd, PROT_READ | PROT_WRITE));
+	is(window_blank(w, 3 * page, 2 * page), 0, "the end of a mapping becomes zeros");
+	ok(look(w, 2) == 'b' && !look(w, 3) && !look(w, 4) && !is_there(w, 5), "and no more of it");
+	is(w->state->npieces, 3, "which are a piece");
+	poke(w, 3, 'X');
+	ok(look(w, 3) == 'X' && pread(fd, &byte, 1, 2 * (off_t)page) == 1 && byte == 'c',
+	   "of the machine's own");
+	is(window_blank(w, page, 4 * page), 0, "then all of it");
+	ok(!look(w, 1) && !look(w, 3) && w->state->npieces == 2, "as one");
+	need(map_pages(w, 1, 4, fd, PROT_READ));
+	ok(look(w, 1) == 'a' && look(w, 4) == 'd' && w->state->npieces == 2, "the file comes back");
+	close(fd);
+	window_destroy(w);
+	vm_destroy(vm);
+}
+
 /* ---- our own accesses ---- */
 
 static void t_touched(void)
@@ -901,6 +924,7 @@ int main(void)
 	t_buffers();
 	t_alloc();
 	t_map();
+	t_blank();
 	t_pieces();
 	t_touched();
 	t_ops();

@@ -130,6 +130,26 @@ void window_mapped(struct window *w, uint64_t off, uint64_t len, bool done)
 	pthread_mutex_unlock(&w->state->lock);
 }
 
+static bool is_edge(const struct window_state *s, size_t i)
+{
+	return i == 0 || i == s->npages ||
+	       __atomic_load_n(&s->page[i], __ATOMIC_RELAXED) & PAGE_EDGE;
+}
+
+int window_blank(struct window *w, uint64_t off, uint64_t len)
+{
+	size_t first = page_of(w, off), end = page_of(w, off + len);
+	int r = -ENOMEM;
+
+	pthread_mutex_lock(&w->state->lock);
+	if (window_has_room(w) || (is_edge(w->state, first) && is_edge(w->state, end)))
+		r = window_zero(w, first, end);
+	if (!r)
+		window_mark(w, first, end, PAGE_ZERO);
+	pthread_mutex_unlock(&w->state->lock);
+	return r;
+}
+
 int window_unmap(struct window *w, uint64_t off, uint64_t len)
 {
 	bool all = len == w->size;

@@ -8,7 +8,9 @@
  *
  * Guest pages may vanish under us: a file truncated on the host leaves mapped pages without anything behind. Our own access
  * is then a SIGBUS, the guest's an EFAULT of KVM_RUN: neither may end the machine (hard cases D67, J11). What is touched
- * there becomes a page of zeros, private to the machine, said once; it stays until something is mapped there again.
+ * there becomes a page of zeros, private to the machine, said once; it stays until something is mapped there again. But a
+ * guest that can be interrupted gets no EFAULT: KVM takes the page for one that is being read, and lets it try again, for
+ * ever. So whoever maps files puts zeros there himself, with window_blank(), and this is the last resort.
  */
 #ifndef VMM_WINDOW_H
 #define VMM_WINDOW_H
@@ -53,6 +55,11 @@ extern const struct bus_ops window_ops;
  */
 void *window_hold(struct window *, uint64_t off, uint64_t len) must_check;
 void window_mapped(struct window *, uint64_t off, uint64_t len, bool done);
+/*
+ * Zeros, private to the machine, over len bytes from off: a part of one file's mapping, or all of it. -ENOMEM: too many
+ * pieces (never for all of it); nothing has changed.
+ */
+int window_blank(struct window *, uint64_t off, uint64_t len) must_check;
 /* len bytes from off become inaccessible again. -ENOMEM; not for the whole window, unless the host has no memory. */
 int window_unmap(struct window *, uint64_t off, uint64_t len) must_check;
 /*

@@ -3,10 +3,11 @@
  * window_fault.c - pages of a window that are touched and not there.
  *
  * Two doors lead here. A copy of ours (a request's header, an emulated access) faults: the signal handler puts a page of
- * zeros under it and the copy goes on. The guest's own access makes KVM_RUN fail without saying where: then the mappings
- * are searched for those that reach past the end of their files. System calls that meet such a page say EFAULT to whoever
- * made them and come by neither. The handler knows windows by a table of the process, as it gets no argument; it takes no
- * lock and calls what every thread's filter allows. Spec: sigaction(2), madvise(2). Calls: window.c, log.h.
+ * zeros under it and the copy goes on. The guest's own access makes KVM_RUN fail without saying where, if the guest has
+ * its interrupts off (window.h): then the mappings are searched for those that reach past the end of their files. System
+ * calls that meet such a page say EFAULT to whoever made them and come by neither. The handler knows windows by a table
+ * of the process, as it gets no argument; it takes no lock and calls what every thread's filter allows.
+ * Spec: sigaction(2), madvise(2). Calls: window.c, log.h.
  */
 #include "window_int.h"
 #include "vm.h"
