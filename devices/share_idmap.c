@@ -190,12 +190,22 @@ bool share_idmap_host(const struct id_map *map, uint32_t guest, uint32_t *host)
 	return r;
 }
 
+static const struct id_range *host_range(const struct id_map *map, uint32_t host)
+{
+	return find_range(map->by_host, map->n, true, host);
+}
+
+bool share_idmap_knows(const struct id_map *map, uint32_t host)
+{
+	return !map->n || host_range(map, host);
+}
+
 uint32_t share_idmap_guest(const struct id_map *map, uint32_t host)
 {
 	const struct id_range *r;
 
 	if (!map->n)
 		return host;
-	r = find_range(map->by_host, map->n, true, host);
+	r = host_range(map, host);
 	return r ? r->guest + (host - r->host) : OVERFLOW_ID;
 }

@@ -493,11 +493,14 @@ static int set_each(struct share_inode *inode, struct share_file *file,
 int share_setattr(struct share_inode *inode, struct share_file *file, const struct share_attr *attr,
 		  struct statx *st)
 {
-	int err;
+	int fd, err;
 
 	if (inode->share->readonly)
 		return -EROFS;
-	err = set_each(inode, file, attr);
+	fd = file ? file->io.fd : share_inode_fd(inode);
+	err = fd < 0 ? fd : share_owner_may_change(inode->share, fd);
+	if (!err)
+		err = set_each(inode, file, attr);
 	return err ? err : share_getattr(inode, file, st);
 }
 

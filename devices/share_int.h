@@ -293,6 +293,11 @@ void share_owner_fini(struct share *);
  * and device number. fd: the object's, of any kind; counts for mapped only.
  */
 int share_owner_show(const struct share *, int fd, struct statx *) must_check;
+/*
+ * 0, or -EPERM: by the maps the object is not the guest's to change. fd: the object's, of any kind.
+ * Whatever changes an object, and not just a name, asks this first.
+ */
+int share_owner_may_change(const struct share *, int fd) must_check;
 /* chown, chmod by the rules of the mode. */
 int share_owner_change(struct share_inode *, const struct share_attr *) must_check;
 int share_owner_chmod(struct share_inode *, mode_t) must_check;
@@ -338,6 +343,8 @@ void share_idmap_fini(struct id_map *);
 /* False: there is none. */
 bool share_idmap_host(const struct id_map *, uint32_t guest, uint32_t *host) must_check;
 uint32_t share_idmap_guest(const struct id_map *, uint32_t host);
+/* Whether that is an id of the guest's, and not what stands for all that are none. */
+bool share_idmap_knows(const struct id_map *, uint32_t host);
 
 /* ---- share_mapped.c: where share->mapped ---- */
 

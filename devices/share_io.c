@@ -96,9 +96,10 @@ int share_file_open(struct share_inode *inode, int flags, struct share_file **ou
 	auto_fd fd = -1;
 	int err = share_inode_fd(inode);
 
-	if (err < 0)
-		return err;
-	err = share_reserve(inode->share, 1);
+	if (err >= 0)
+		err = flags_change(flags) ? share_owner_may_change(inode->share, err) : 0;
+	if (!err)
+		err = share_reserve(inode->share, 1);
 	if (err)
 		return err;
 	err = share_path_reopen(inode, share_host_flags(flags), &fd);
@@ -181,6 +182,11 @@ int share_map(struct share_inode *inode, void *addr, size_t len, uint64_t off, b
 		return -EINVAL;
 	if (writable && inode->share->readonly)
 		return -EROFS;
+	err = share_inode_fd(inode);
+	if (err >= 0)
+		err = writable ? share_owner_may_change(inode->share, err) : 0;
+	if (err)
+		return err;
 	err = share_path_reopen(inode, writable ? O_RDWR : O_RDONLY, &fd);
 	if (err)
 		return err;

@@ -64,8 +64,12 @@ ssize_t share_ioctl(struct share_inode *inode, struct share_file *file, unsigned
 		if (err)
 			return err;
 	}
-	if (r->change)
+	if (r->change) {
+		err = share_owner_may_change(inode->share, file ? file->io.fd : opened);
+		if (err)
+			return err;
 		memcpy(buf, arg, r->size);
+	}
 	if (ioctl(file ? file->io.fd : opened, r->host, buf) < 0)
 		return host_errno(r);
 	if (r->change)

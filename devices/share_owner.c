@@ -223,6 +223,34 @@ int share_owner_show(const struct share *s, int fd, struct statx *st)
 	return 0;
 }
 
+/* ---- what may be changed ---- */
+
+static bool lends_group(const struct statx *st)
+{
+	return S_ISREG(st->stx_mode) && st->stx_mode & S_ISGID;
+}
+
+/*
+ * The guest's root is root to its own kernel, whoever owns the object on the host; and we are root there. So for those
+ * that by the maps do not exist this is all there is: nothing of a user that the guest does not have is the guest's to
+ * rewrite, to make set-id, or to take, and no program that lends a group that it does not have. Linux does not let the
+ * root of a user namespace either.
+ */
+int share_owner_may_change(const struct share *s, int fd)
+{
+	struct statx st;
+	int err;
+
+	if (!s->uids.n && !s->gids.n)
+		return 0;
+	err = share_inode_statx(fd, "", &st);
+	if (err)
+		return err;
+	if (!share_idmap_knows(&s->uids, st.stx_uid))
+		return -EPERM;
+	return lends_group(&st) && !share_idmap_knows(&s->gids, st.stx_gid) ? -EPERM : 0;
+}
+
 /* ---- chown, chmod ---- */
 
 /* To what it is already: tar and cp -a of the guest's root ask for that, and need no right. */
@@ -271,13 +299,30 @@ static int chmod_fd(const struct share *s, int fd, mode_t mode)
 	return fchmodat(s->proc, share_path_fd_name(fd).s, mode, 0) < 0 ? -errno : 0;
 }
 
+/* A directory's bit lends nothing. Linux takes it silently from who is not in the group. */
+static int without_foreign_group(const struct share *s, int fd, mode_t *mode)
+{
+	struct statx st;
+	int err;
+
+	if (!s->gids.n || !(*mode & S_ISGID))
+		return 0;
+	err = share_inode_statx(fd, "", &st);
+	if (!err && !S_ISDIR(st.stx_mode) && !share_idmap_knows(&s->gids, st.stx_gid))
+		*mode &= ~(mode_t)S_ISGID;
+	return err;
+}
+
 int share_owner_chmod(struct share_inode *inode, mode_t mode)
 {
-	int fd = share_inode_fd(inode);
+	int fd = share_inode_fd(inode), err;
 
 	if (fd < 0)
 		return fd;
 	mode &= 07777;
+	err = without_foreign_group(inode->share, fd, &mode);
+	if (err)
+		return err;
 	return inode->share->mapped ? share_mapped_set_mode(fd, inode->type | mode)
 				    : chmod_fd(inode->share, fd, mode);
 }

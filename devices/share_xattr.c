@@ -76,7 +76,7 @@ static int reach_to_change(struct share_inode *inode, const char *name, struct f
 		return err;
 	if (inode->share->readonly)
 		return -EROFS;
-	return rule ? rule->change : 0;
+	return rule ? rule->change : share_owner_may_change(inode->share, share_inode_fd(inode));
 }
 
 /* ---- asking ---- */

@@ -666,6 +666,7 @@ static void test_map_shown(void)
 		ok(!look("f", &st) && shown(&st, uids[i].guest, uids[i].host, S_IFREG | 0644),
 		   "%u of the host is %u", uids[i].host, uids[i].guest);
 	}
+	need(!fchownat(door.dir, "f", 100000, 7, 0));
 	is(set_owner("f", 4099, 7, &st), 0, "chown goes by the map");
 	ok(shown(&st, 4099, 7, S_IFREG | 0644) && host_stat("f").st_uid == 104099,
 	   "on the host too");
@@ -677,6 +678,82 @@ static void test_map_shown(void)
 	is(create_in(dir, "f", O_RDWR, 0644, &USER, &st), 0, "a set-gid directory");
 	ok(shown(&st, 1000, 100050, S_IFREG | 0644), "gives its group");
 	share_put(dir);
+	finish();
+}
+
+static int open_to(const char *name, int flags)
+{
+	struct share_inode *inode = find(name);
+	struct share_file *file;
+	int err = share_open_inode(inode, flags, &file);
+
+	if (!err)
+		share_file_close(file);
+	share_put(inode);
+	return err;
+}
+
+static int map_to(const char *name, void *page, bool writable)
+{
+	struct share_inode *inode = find(name);
+	int err = share_map(inode, page, 4096, 0, writable);
+
+	share_put(inode);
+	return err;
+}
+
+static int give_xattr(const char *name)
+{
+	struct share_inode *inode = find(name);
+	int err = share_setxattr(inode, "user.x", "x", 1, 0, false);
+
+	share_put(inode);
+	return err;
+}
+
+static int set_flags(const char *name)
+{
+	struct share_inode *inode = find(name);
+	int flags = FS_NODUMP_FL;
+	int err = (int)share_ioctl(inode, NULL, FS_IOC_SETFLAGS, &flags, sizeof(flags), 0);
+
+	share_put(inode);
+	return err;
+}
+
+/* The guest's root must not get at a host's user whom the map leaves out, above all not at root. */
+static void test_map_foreign(void)
+{
+	char map[] = "0:100000:65536";
+	const struct share_attr times = {.mask = SHARE_MTIME, .mtime = {.tv_sec = 1}};
+	_Alignas(4096) static char page[4096];
+	struct stat before, after;
+	struct statx st;
+
+	begin_with((struct share_config){.uid_map = map, .gid_map = map, .xattr = true});
+	host_file("theirs", "x", 04755);
+	need(!fchownat(door.dir, "theirs", 0, 0, 0) && !fchmodat(door.dir, "theirs", 04755, 0));
+	before = host_stat("theirs");
+	is(set_mode("theirs", 06777, &st), -EPERM, "who is not on the map keeps his file's mode");
+	is(set_owner("theirs", 0, 0, &st), -EPERM, "its owner");
+	is(set("theirs", (struct share_attr){.mask = SHARE_SIZE}, &st), -EPERM, "its size");
+	is(set("theirs", times, &st), -EPERM, "its times");
+	is(open_to("theirs", O_RDWR), -EPERM, "what is in it");
+	is(open_to("theirs", O_RDONLY | O_TRUNC), -EPERM, "however it is opened");
+	is(map_to("theirs", page, true), -EPERM, "or mapped");
+	is(give_xattr("theirs"), -EPERM, "its attributes");
+	is(set_flags("theirs"), -EPERM, "and its flags");
+	is(open_to("theirs", O_RDONLY), 0, "it is read");
+	after = host_stat("theirs");
+	ok(after.st_mode == before.st_mode && after.st_uid == 0 && after.st_size == 1 &&
+		   after.st_mtim.tv_sec == before.st_mtim.tv_sec &&
+		   after.st_ctim.tv_nsec == before.st_ctim.tv_nsec,
+	   "and is as it was");
+	need(!fchownat(door.dir, "theirs", 100001, 0, 0));
+	is(set_mode("theirs", 02775, &st), 0, "a file of one who is, in a group that is not");
+	is(host_stat("theirs").st_mode & 07777, 0775, "does not become set-gid to it");
+	need(!fchmodat(door.dir, "theirs", 02755, 0));
+	is(open_to("theirs", O_RDWR), -EPERM, "and is not written if it was");
 	finish();
 }
 
@@ -772,6 +849,7 @@ static void test_as_root(void)
 	test_label_by_host();
 	test_map_callers();
 	test_map_shown();
+	test_map_foreign();
 	test_iothread(SHARE_OWNER_PASSTHROUGH);
 }
 
