@@ -159,6 +159,13 @@ static int owner_check(const struct share *s, const char *name, const struct sha
 			key);
 		return -EINVAL;
 	}
+	if (cfg->posix_acl && !cfg->xattr) {
+		log_err("%s: posix_acl needs xattr, as lists are attributes, and xattr is false: "
+			"leave one of "
+			"them out",
+			name);
+		return -EINVAL;
+	}
 	if (!maps || !cfg->posix_acl)
 		return 0;
 	/* The ids in the lists are the file system's own: no one would translate them (D40). */

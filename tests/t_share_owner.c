@@ -615,7 +615,10 @@ static void test_map_start(void)
 	}
 	is(try_open_share((struct share_config){.gid_map = map, .posix_acl = true}), -EINVAL,
 	   "lists do not go with maps");
-	is(try_open_share((struct share_config){.posix_acl = true}), 0, "but with passthrough");
+	is(try_open_share((struct share_config){.posix_acl = true}), -EINVAL,
+	   "nor without attributes");
+	is(try_open_share((struct share_config){.posix_acl = true, .xattr = true}), 0,
+	   "but with passthrough");
 	is(try_open_share((struct share_config){.uid_map = bad}), -EINVAL, "a map must be one");
 	is(try_open_share((struct share_config){.uid_map = map, .gid_map = map}), 0, "and then is");
 }
