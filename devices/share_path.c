@@ -286,6 +286,9 @@ static const char *remedy(int error)
 	case EACCES:
 	case EPERM:
 		return "this user needs the right to read and search it";
+	case EOPNOTSUPP:
+		return "procfs, debugfs and tracefs are not shared: choose another directory for "
+		       "\"path\"";
 	default:
 		return log_remedy(error, "the directory cannot be shared");
 	}

@@ -157,6 +157,7 @@ case_of needs=kvm "one disk used twice" 'disk.img' \
 case_of "a disk without a path" 'drives\[0\].*path_on_host' drives='{"drive_id": "d"}'
 case_of needs=kvm "a share that is missing" 'gone' fs='{"tag": "share", "path": "gone"}'
 case_of needs=kvm "a share that is not a directory" 'text' fs='{"tag": "share", "path": "text"}'
+case_of needs=kvm "a share of procfs" 'procfs.*choose' fs='{"tag": "share", "path": "/proc"}'
 case_of "a tag that is too long" 'tag' fs="{\"tag\": \"$(printf 'x%.0s' $(seq 37))\", \"path\": \"share\"}"
 case_of "a tag that is empty" 'tag' fs='{"tag": "", "path": "share"}'
 case_of "a tag that is used twice" 'share.*used|used.*share' fs='{"tag": "share", "path": "share"}, {"tag": "share", "path": "dir"}'
