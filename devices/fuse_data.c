@@ -63,12 +63,12 @@ static struct cursor late_out(struct fuse_req *req)
 /* Set-id bits go, as a write of one without the right to keep them has it (D33). */
 static int kill_priv(struct fuse_call *c)
 {
-	int r;
+	int r = 0;
 
-	if (!fuse_agreed(c->f, FUSE_HANDLE_KILLPRIV_V2))
-		return 0;
 	fuse_lock(c->f);
-	r = share_kill_priv(c->handle->file);
+	/* Under the lock: on another queue the session may just be ending, or beginning. */
+	if (fuse_agreed(c->f, FUSE_HANDLE_KILLPRIV_V2))
+		r = share_kill_priv(c->handle->file);
 	fuse_unlock(c->f);
 	return r;
 }
