@@ -528,7 +528,7 @@ static void test_queues(void)
 	unsigned before = descriptors(), good = 0;
 	struct fs_config cfg = config("tag", 512);
 	const struct fuse_forget_in one = {1};
-	uint64_t node, fh;
+	uint64_t node = 0, fh;
 	uint8_t rd[64];
 
 	cfg.queues = QUEUES;
