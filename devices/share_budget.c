@@ -155,7 +155,9 @@ bool share_yield(struct share *s)
 
 static bool has_room(struct share *s, unsigned n)
 {
-	while (s->nheld + s->nfiles + s->nmounts + n > s->budget)
+	const size_t fixed = s->nfiles + s->nmounts + __atomic_load_n(&s->nsyncs, __ATOMIC_RELAXED);
+
+	while (s->nheld + fixed + n > s->budget)
 		if (!yield_one(s))
 			return false;
 	return true;

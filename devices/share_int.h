@@ -118,6 +118,7 @@ struct share {
 	struct share_inode *root;
 	struct share_file *files;
 	size_t nfiles; /* descriptors beside those of objects: open files, owners of locks */
+	size_t nsyncs; /* and those of syncs on their way: atomic, as these end beside all else */
 
 	struct {
 		pthread_mutex_t mutex; /* all of it, and the owners' fields; a leaf */

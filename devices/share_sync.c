@@ -9,7 +9,6 @@
  */
 #include "share_int.h"
 
-/* They are held beside the budget, for a while. */
 #define PLACES_MAX 64
 /* Objects of a file system that are tried, where this user may not open them all. */
 #define TRIES_MAX 16
@@ -17,19 +16,25 @@
 struct sync {
 	struct io_op op;
 	struct io_op *caller; /* the caller's */
-	int err;              /* the first */
+	struct share *share;
+	int err; /* the first */
 	unsigned n;
 	struct place {
 		uint64_t dev;
-		int fd;
+		int fd, err; /* -1, and why */
 		unsigned tries;
 	} places[PLACES_MAX];
 };
 
+/* Unserialised: what it held is counted by itself. */
 static void sync_free(struct sync *y)
 {
-	for (unsigned i = 0; i < y->n; i++)
+	for (unsigned i = 0; i < y->n; i++) {
+		if (y->places[i].fd < 0)
+			continue;
 		close_fd(&y->places[i].fd);
+		__atomic_sub_fetch(&y->share->nsyncs, 1, __ATOMIC_RELAXED);
+	}
 	free(y);
 }
 
@@ -61,7 +66,7 @@ static struct place *sync_place(struct sync *y, uint64_t dev)
 			return &y->places[i];
 	if (y->n == PLACES_MAX)
 		return NULL;
-	y->places[y->n] = (struct place){.dev = dev, .fd = -1};
+	y->places[y->n] = (struct place){.dev = dev, .fd = -1, .err = -EACCES};
 	return &y->places[y->n++];
 }
 
@@ -69,6 +74,21 @@ static void sync_error(struct sync *y, int err)
 {
 	if (!y->err)
 		y->err = err;
+}
+
+/* A guest may ask for any number at once: they count like open files. */
+static void place_open(struct place *p, struct share_inode *inode)
+{
+	struct share *s = inode->share;
+	int err = MIN(share_inode_fd(inode), 0);
+
+	if (!err)
+		err = share_reserve(s, 1);
+	if (!err)
+		err = share_path_reopen(inode, O_RDONLY, &p->fd);
+	if (!err)
+		__atomic_add_fetch(&s->nsyncs, 1, __ATOMIC_RELAXED);
+	p->err = err == -ENFILE ? err : -EACCES;
 }
 
 /* Mounts of one file system have one device. */
@@ -86,8 +106,7 @@ static void sync_add(struct sync *y, struct share_inode *inode)
 	if (p->fd >= 0 || p->tries == TRIES_MAX)
 		return;
 	p->tries++;
-	if (share_path_reopen(inode, O_RDONLY, &p->fd) < 0)
-		p->fd = -1;
+	place_open(p, inode);
 }
 
 /* The object's own file system needs an object of it as well: this one may be a symbolic link. */
@@ -113,19 +132,22 @@ int share_syncfs(struct share_inode *inode, struct iothread *io, struct io_op *o
 {
 	struct sync *y = calloc(1, sizeof(*y));
 	unsigned open = 0;
+	int err;
 
 	if (!y)
 		return -ENOMEM;
+	y->share = inode->share;
 	y->op.done = sync_done;
 	y->caller = op;
 	sync_collect(y, inode, all);
 	for (unsigned i = 0; i < y->n; i++) {
 		open += y->places[i].fd >= 0;
 		if (y->places[i].fd < 0)
-			sync_error(y, -EACCES);
+			sync_error(y, y->places[i].err);
 	}
 	if (open)
 		return loop_offload(io, &y->op, sync_run);
+	err = y->err ? y->err : -EACCES;
 	sync_free(y);
-	return -EACCES;
+	return err;
 }
