@@ -122,6 +122,8 @@ static int list(struct fuse_call *c, bool plus)
 	int r;
 
 	cursor_get(&c->in, &in, sizeof(in));
+	/* As for a read; all that time the session is locked, and what is listed comes to be known. */
+	in.size = MIN(in.size, c->f->max_io);
 	room = MIN((size_t)in.size, c->out.left);
 	l.out = cursor_split(&rest, room);
 	r = share_readdir(c->handle->file, in.offset, list_entry, &l);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * t_fuse_limits.c - what a guest can make grow, and where that ends: descriptors of syncs.
+ * t_fuse_limits.c - what a guest can make grow, and where that ends: descriptors of syncs, bytes of one answer.
  *
- * Hard case D55.
+ * Hard cases D55, A26.
  */
 #include "fuse_door.h"
 
@@ -74,10 +74,64 @@ static void test_syncs(void)
 	door_close();
 }
 
+/* ---- one answer ---- */
+
+#define COPIES 64
+
+/* Room of many times the same memory, as descriptors of a ring may be. */
+static uint32_t answered(uint32_t opcode, uint64_t node, uint64_t fh)
+{
+	static uint8_t same[MIB(1)];
+	const struct fuse_read_in in = {.fh = fh, .size = UINT32_MAX};
+	struct sent *s = sent_make(opcode, node, &in, sizeof(in), NULL, 0, 0);
+	struct iovec iov[COPIES + 1] = {s->iov[1]};
+	uint32_t used;
+
+	for (unsigned i = 1; i <= COPIES; i++)
+		iov[i] = (struct iovec){same, sizeof(same)};
+	s->req.wr = iov;
+	s->req.nwr = COPIES + 1;
+	sent_send(s);
+	need(!s->refused);
+	while (sem_wait(&s->replied) && errno == EINTR)
+		;
+	used = s->used;
+	sent_free(s);
+	return used - HDR_OUT;
+}
+
+static void test_answers(void)
+{
+	uint64_t f;
+	int fd;
+
+	door_open(BY_MODE, false);
+	session();
+	host_write("f", "x", 1);
+	fd = openat(door.dir, "f", O_WRONLY | O_CLOEXEC);
+	need(fd >= 0 && !ftruncate(fd, MIB(1) * COPIES));
+	close(fd);
+	for (unsigned i = 0; i < 4000; i++) {
+		char name[256];
+
+		memset(name, 'n', 250);
+		snprintf(name + 240, sizeof(name) - 240, "%u", i);
+		need(!mknodat(door.dir, name, S_IFREG | 0600, 0));
+	}
+	f = find(ROOT, "f");
+	is(answered(FUSE_READ, f, open_file(f, O_RDONLY)), DOOR_IO,
+	   "a read brings no more than was agreed on, whatever room it has");
+	ok(answered(FUSE_READDIRPLUS, ROOT, open_dir(ROOT)) <= DOOR_IO, "nor does a listing");
+	ok(held().nodes < 4000, "which makes no more known than it tells");
+	door_close();
+	host_clear(door.dir);
+}
+
 int main(void)
 {
 	door_set_up("t_fuse_limits");
 	test_syncs();
+	test_answers();
 	door_tear_down();
 	return done();
 }
