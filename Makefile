@@ -86,6 +86,9 @@ check-kvm: wherry payload
 	$(Q)tests/run.sh tests/check-kvm.sh tests/check-term.sh
 check-guest: wherry
 	$(Q)tests/run.sh tests/check-guest.sh
+# Not part of check: an hour; goes on where it was stopped.
+check-guest-long: wherry
+	$(Q)tests/run.sh tests/check-guest-long.sh
 payload:
 	$(Q)$(MAKE) --no-print-directory -C guest/payload O=../../build/payload
 # Figures are ratios within one run; see the head of each script.
@@ -132,6 +135,6 @@ clean:
 distclean:
 	rm -rf build wherry
 
-.PHONY: try check deps unit-programs check-unit san-programs check-san check-cli check-kvm check-guest payload bench bench-lab \
+.PHONY: try check deps unit-programs check-unit san-programs check-san check-cli check-kvm check-guest check-guest-long payload bench bench-lab \
 	fuzz fuzz-programs layers format force format-check tidy both-compilers clean distclean
 -include $(OBJ:.o=.d) $(UNIT:%=$(O)/tests/%.d) $(FUZZ:%=$(O)/tests/fuzz/%.d) $(O)/tests/fakeguest.d

@@ -31,6 +31,7 @@ initramfs_modules() {
 	sed -n 's/^insmod \(.*[^ ]\) *$/\1/p' <<<"$list" | sort -u | while read -r file; do
 		install -D -m 644 "$file" "$dir/lib/modules/$version/${file#*"/$version/"}"
 	done
+	find "$dir/lib/modules" -name '*.ko.xz' -exec xz -d {} + # busybox takes them plain
 	cp "$kernel/modules"/modules.{builtin,builtin.modinfo,order} "$dir/lib/modules/$version/"
 	depmod -b "$dir" "$version"
 }

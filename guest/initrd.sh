@@ -1,19 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# initrd.sh [-m]   build/guest/initrd.gz, the initramfs that the test guests and the first config boot
+# initrd.sh [-m | -r RELEASE]   build/guest/initrd.gz, the initramfs that the test guests and the first config boot
 #
 # guest/init, busybox, the modules for wherry's devices, guest/test/*.sh and the file system suite.
 #   -m  also build/guest/initrd-mmio.gz: the same with mmio_windows.ko, for guests that have neither
 #       ACPI nor PCI (fetches the kernel's headers)
+#   -r  build/guest/initrd-RELEASE.gz, with the modules of another release's kernel (guest/kernel.sh -r)
 # Nothing is done when nothing has changed.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 out=$top/build/guest
 kernel=$top/build/kernel
 export PATH=$PATH:/usr/sbin:/sbin # a plain user may not have them
-modules=(virtio_pci virtio_mmio virtio_blk virtio-rng virtiofs ext4 crc32c_generic crc32c-intel pvpanic-mmio)
-mmio=
-[ "${1:-}" = -m ] && mmio=1
+modules=(virtio_pci virtio_mmio virtio_blk virtio-rng virtiofs overlay ext4 crc32c_generic crc32c-intel pvpanic-mmio)
+mmio='' release=''
+case ${1:-} in
+-m) mmio=1 ;;
+-r)
+	release=$2
+	kernel=$kernel-$release
+	;;
+esac
+name=initrd${release:+-$release}.gz
 
 # shellcheck source=guest/initramfs.sh
 . "$top/guest/initramfs.sh"
@@ -23,14 +31,19 @@ fresh() {
 }
 
 build() {
-	local root=$out/root
+	local root=$out/root module there=()
 	initramfs_base "$root"
-	initramfs_modules "$root" "${modules[@]}"
+	# Other releases have some of them built in, or not at all.
+	for module in "${modules[@]}"; do
+		[ -n "$release" ] && ! modprobe -C /dev/null -d "$kernel/root" -S "$(cat "$kernel/version")" --show-depends "$module" >/dev/null 2>&1 ||
+			there+=("$module")
+	done
+	initramfs_modules "$root" "${there[@]}"
 	install -m 755 "$top/guest/init" "$root/init"
 	mkdir "$root/test"
 	install -m 644 "$top"/guest/test/*.sh "$root/test/"
 	guest_fssuite "$root/bin/fssuite"
-	initramfs_pack "$root" "$out/initrd.gz"
+	initramfs_pack "$root" "$out/$name"
 }
 
 build_mmio() {
@@ -51,9 +64,9 @@ build_mmio() {
 	cat "$out/initrd.gz" "$work/add.gz" >"$out/initrd-mmio.gz"
 }
 
-"$top/guest/kernel.sh"
+"$top/guest/kernel.sh" ${release:+-r "$release"}
 mkdir -p "$out"
 exec 9>"$out/lock"
 flock 9
-fresh "$out/initrd.gz" || build
+fresh "$out/$name" || build
 [ -z "$mmio" ] || fresh "$out/initrd-mmio.gz" || build_mmio

@@ -1,7 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# kernel.sh [vmlinux] [headers]   Debian's own kernel, unpacked under build/kernel
+# kernel.sh [-r RELEASE] [vmlinux] [headers]   Debian's own kernel, unpacked under build/kernel
 #
+# RELEASE is another release of Debian's, such as trixie or bullseye: its kernel is kept under build/kernel-RELEASE. apt is
+# asked with a list and a state of its own there, and the signatures are checked with this system's keyring.
 # Fetches the package that linux-image-amd64 depends on (apt-get download) and unpacks it there;
 # nothing is installed on this machine. What is there already is kept: a second call needs no network.
 #   build/kernel/vmlinuz    the bzImage             build/kernel/modules   its module tree
@@ -12,6 +14,13 @@
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 dir=$top/build/kernel
+release=''
+if [ "${1:-}" = -r ]; then
+	release=$2
+	dir=$dir-$release
+	shift 2
+fi
+apt=()
 export PATH=$PATH:/usr/sbin:/sbin # a plain user may not have them
 
 die() {
@@ -27,17 +36,29 @@ fetch() {
 	for package; do
 		if ! compgen -G "$dir/deb/${package}_*.deb" >/dev/null; then
 			echo "fetching $package"
-			(cd "$dir/deb" && apt-get -q -o APT::Sandbox::User=root download "$package" >/dev/null) ||
+			(cd "$dir/deb" && apt-get -q "${apt[@]}" -o APT::Sandbox::User=root download "$package" >/dev/null) ||
 				die "cannot download $package: try apt-get update, look at the network"
 		fi
 		dpkg-deb -x "$(compgen -G "$dir/deb/${package}_*.deb" | tail -1)" "$dest"
 	done
 }
 
+# The package lists of the other release.
+lists() {
+	local a=$dir/apt
+	mkdir -p "$a/lists/partial" "$a/cache/archives/partial"
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $release main" >"$a/sources"
+	: >"$a/status"
+	apt=(-o "Dir::Etc::sourcelist=$a/sources" -o Dir::Etc::sourceparts=/dev/null -o "Dir::State=$a" -o "Dir::State::lists=$a/lists"
+		-o "Dir::State::status=$a/status" -o "Dir::Cache=$a/cache" -o Dir::Etc::preferencesparts=/dev/null -o APT::Sandbox::User=root)
+	apt-get -q "${apt[@]}" update >"$a/log" 2>&1 || die "cannot fetch the package lists of $release: see $a/log"
+}
+
 image() {
 	local version package
 	[ -s "$dir/version" ] && return
-	package=$(apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[0-9][^ ]*\).*/\1/p' | head -1)
+	[ -z "$release" ] || lists
+	package=$(apt-cache "${apt[@]}" depends linux-image-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[0-9][^ ]*\).*/\1/p' | head -1)
 	[ -n "$package" ] || die "apt knows no linux-image-amd64: apt-get update first (Debian, amd64)"
 	version=${package#linux-image-}
 	rm -rf "$dir/root"
@@ -74,7 +95,7 @@ headers() {
 	# Its Makefile holds this tree's path: made again when the tree has moved.
 	[ -s "$h/version" ] && [ "$(cat "$h/version")" = "$version $h" ] && return
 	rm -rf "$h"
-	kbuild=$(apt-cache depends "linux-headers-$version" | sed -n 's/.*Depends: \(linux-kbuild-[^ ]*\).*/\1/p' | head -1)
+	kbuild=$(apt-cache "${apt[@]}" depends "linux-headers-$version" | sed -n 's/.*Depends: \(linux-kbuild-[^ ]*\).*/\1/p' | head -1)
 	[ -n "$kbuild" ] || die "apt knows no linux-headers-$version: apt-get update first"
 	fetch "$h" "linux-headers-$version" "linux-headers-${version%-*}-common" "$kbuild"
 	# The packaged Makefile names its other half by the absolute path of an installed system.

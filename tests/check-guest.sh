@@ -5,6 +5,7 @@
 # On a host whose KVM runs Linux directly, else in the emulated machine of tests/lab; that takes a minute or two. The
 # emulator is not faultless: its machine may die or stand still under the tests, which says nothing of them. What has
 # finished by then counts, the rest runs in a fresh machine; each such end is a line among the skipped ones.
+# GUEST_SECONDS: how long that machine may take; GUEST_IMAGE: what its disk begins as.
 set -eu
 cd "$(dirname "$0")/.."
 guest/kernel.sh vmlinux
@@ -27,12 +28,14 @@ esac
 echo "# $why (see: wherry doctor): the guests run in tests/lab"
 
 lives=4 count=0 failed=0
+disk=(-x)
+[ ! -s "${GUEST_IMAGE:-}" ] || disk=(-i "$GUEST_IMAGE")
 [ $# -gt 0 ] || read -r -a names <<<"$(tests/guest/driver.sh --list)"
 [ $# -eq 0 ] || names=("$@")
 
 # The driver's lines of one guest, with what it says after them where something failed.
 lines_of() {
-	awk -v name="$1" '/^(not )?ok [0-9]+ - / { mine = index($0, " - " name ": ") > 0 } /^1\.\./ { next } mine' "$2"
+	awk -v name="$1" '/^(not )?ok [0-9]+ - / { mine = index($0, " - " name ": ") || index($0, " - # skip " name ": ") } /^1\.\./ { next } mine' "$2"
 }
 
 # Lines numbered anew. A guest has come to its end when there is a line "# NAME: N s".
@@ -52,7 +55,7 @@ give() {
 
 while [ ${#names[@]} -gt 0 ]; do
 	status=0
-	tests/lab/lab.sh -x -t 400 -- tests/guest/driver.sh /run/scratch/guests "${names[@]}" >"$work/log" 2>&1 || status=$?
+	tests/lab/lab.sh "${disk[@]}" -t "${GUEST_SECONDS:-500}" -- tests/guest/driver.sh /run/scratch/guests "${names[@]}" >"$work/log" 2>&1 || status=$?
 	left=()
 	for name in "${names[@]}"; do
 		if grep -qaE "^# $name: [0-9]+ s" "$work/log"; then

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { MEMBERS = 4 };
+enum { MEMBERS = 4, RACES = 25 };
 
 static bool crowd(bool (*member)(int))
 {
@@ -27,9 +27,9 @@ static bool renamer(int id)
 {
 	char name[32], text[32];
 
-	for (int i = 0; i < 30; i++) {
-		snprintf(name, sizeof(name), "own-%d-%d", id, i);
-		snprintf(text, sizeof(text), "%d wrote %d", id, i);
+	for (unsigned i = 0; i < suite_times(60); i++) {
+		snprintf(name, sizeof(name), "own-%d-%u", id, i);
+		snprintf(text, sizeof(text), "%d wrote %u", id, i);
 		must(file_make(name, text) && file_holds(name, text));
 		must(rename(name, "shared") == 0);
 	}
@@ -50,8 +50,8 @@ static bool appender(int id)
 	char line[64];
 
 	must(fd >= 0);
-	for (int i = 0; i < 50; i++) {
-		int n = snprintf(line, sizeof(line), "%d:%02d:%.*s\n", id, i, 10 + id,
+	for (unsigned i = 0; i < suite_times(150); i++) {
+		int n = snprintf(line, sizeof(line), "%d:%03u:%.*s\n", id, i, 10 + id,
 				 "padding-padding");
 
 		must(write(fd, line, (size_t)n) == n);
@@ -68,21 +68,21 @@ static bool check_crowd_append(void)
 	must(file_make("log", "") && crowd(appender) && (f = fopen("log", "r")));
 	while (fgets(line, sizeof(line), f)) {
 		must(sscanf(line, "%d:%d:padding", &id, &i) == 2 && id < MEMBERS);
-		must((int)strlen(line) == 6 + 10 + id && i == next[id]++);
+		must((int)strlen(line) == 7 + 10 + id && i == next[id]++);
 		n++;
 	}
-	must(n == 50 * MEMBERS);
+	must(n == (int)suite_times(150) * MEMBERS);
 	return true;
 }
 
-static atomic_int won[40], errors;
+static atomic_int won[RACES], errors;
 
 static void *racer(void *arg)
 {
 	char name[32];
 
 	(void)arg;
-	for (int i = 0; i < 40; i++) {
+	for (int i = 0; i < RACES; i++) {
 		int fd;
 
 		snprintf(name, sizeof(name), "race-%d", i);
@@ -112,7 +112,7 @@ static bool threads(void *(*fn)(void *), int n)
 static bool check_threads_exclusive(void)
 {
 	must(threads(racer, 8) && errors == 0);
-	for (int i = 0; i < 40; i++)
+	for (int i = 0; i < RACES; i++)
 		must(won[i] == 1);
 	return true;
 }
@@ -123,11 +123,11 @@ static void *maker(void *arg)
 	char name[32], other[32];
 	struct stat st;
 
-	for (int i = 0; i < 40; i++) {
+	for (unsigned i = 0; i < 4 * suite_times(25); i++) {
 		int bad;
 
-		snprintf(name, sizeof(name), "t%d-%d", id, i);
-		snprintf(other, sizeof(other), "u%d-%d", id, i);
+		snprintf(name, sizeof(name), "t%d-%u", id, i);
+		snprintf(other, sizeof(other), "u%d-%u", id, i);
 		bad = i % 4 == 3 ? mkdir(name, 0755) : mknod(name, S_IFREG | 0644, 0);
 		bad |= stat(name, &st) | rename(name, other);
 		bad |= i % 4 == 3 ? rmdir(other) : i % 4 ? unlink(other) : 0;
@@ -143,13 +143,13 @@ static bool check_threads_one_directory(void)
 
 	must(threads(maker, 8) && errors == 0);
 	for (int id = 0; id < 8; id++)
-		for (int i = 0; i < 40; i++) {
+		for (unsigned i = 0; i < 4 * suite_times(25); i++) {
 			char name[32];
 
-			snprintf(name, sizeof(name), "u%d-%d", id, i);
+			snprintf(name, sizeof(name), "u%d-%u", id, i);
 			left += !absent(name);
 		}
-	must(left == 8 * 10);
+	must(left == (int)(8 * suite_times(25)));
 	return true;
 }
 
@@ -159,7 +159,7 @@ static void *churner(void *arg)
 	unsigned seed = (unsigned)(intptr_t)arg;
 	char a[8], b[8];
 
-	for (int i = 0; i < 60; i++) {
+	for (unsigned i = 0; i < suite_times(200); i++) {
 		int r = 0, fd;
 
 		seed = seed * 1103515245 + 12345;
@@ -197,7 +197,7 @@ static void *mover(void *arg)
 {
 	bool odd = (intptr_t)arg & 1;
 
-	for (int i = 0; i < 40; i++) {
+	for (unsigned i = 0; i < suite_times(100); i++) {
 		if (rename(odd ? "a" : "b", odd ? "b/a" : "a/b") && errno != ENOENT &&
 		    errno != EINVAL && errno != ENOTEMPTY)
 			atomic_fetch_add(&errors, 1);

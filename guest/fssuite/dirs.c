@@ -115,7 +115,7 @@ static bool check_many(void)
 	return true;
 }
 
-enum { HALF = 100 };
+enum { HALF = 60 };
 
 static bool twins_make(void)
 {
@@ -133,7 +133,7 @@ static bool twins_make(void)
 /* Removes what a small listing returned, until the directory is empty: nothing may be passed over. */
 static bool check_list_and_unlink(void)
 {
-	_Alignas(8) char buf[500];
+	_Alignas(8) char buf[400];
 	int fd, gone = 0;
 	long n;
 

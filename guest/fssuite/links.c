@@ -3,6 +3,7 @@
  * links.c - hard links are one file under several names; symbolic links are bytes that are kept.
  */
 #include "suite.h"
+#include <sys/file.h>
 
 static bool check_link(void)
 {
@@ -17,6 +18,20 @@ static bool check_link(void)
 	must(mode_of("a") == 0600);
 	must(unlink("a") == 0 && file_holds("b", "bo"));
 	must(nlink_of("b") == 1 && unlink("b") == 0);
+	return true;
+}
+
+/* One file in the kernel's eyes as well: a lock on the one is a lock on the other. */
+static bool check_link_same(void)
+{
+	int a, b;
+
+	must(file_make("a", "x") && link("a", "b") == 0 && mkdir("d", 0755) == 0);
+	must(rename("b", "d/b") == 0 && (a = open("a", O_RDWR)) >= 0);
+	must((b = open("d/b", O_RDWR)) >= 0 && flock(a, LOCK_EX) == 0);
+	must_fail(flock(b, LOCK_EX | LOCK_NB), EWOULDBLOCK);
+	must(pwrite(a, "longer", 6, 0) == 6 && fd_holds(b, "longer"));
+	must(ftruncate(b, 3) == 0 && fd_holds(a, "lon") && size_of("a") == 3);
 	return true;
 }
 
@@ -123,6 +138,7 @@ static bool check_symlink_lengths(void)
 
 const struct check link_checks[] = {
 	CHECK(link, "hard links are one file"),
+	CHECK(link_same, "a lock, a write and a truncation by one name count by the other"),
 	CHECK(link_kinds, "fifos and symbolic links are linked, directories are not"),
 	CHECK(link_many, "the number of links is right at every moment"),
 	CHECK(link_by_descriptor, "a file is linked by its descriptor, not once it is gone", ROOT),

@@ -2,13 +2,13 @@
 /*
  * main.c - does a directory behave as a Linux file system does?
  *
- *   fssuite [-n LACKS] [-c CHECKS] [-m MANY] [-r ROUNDS] [-s SEC] [-v] DIR
- *   fssuite -l | -R DIR | -M FILE | -D FILE
+ *   fssuite [-n LACKS] [-c CHECKS] [-x CHECKS] [-m MANY] [-r ROUNDS] [-s SEC] [-p PREFIX] [-v] DIR
+ *   fssuite -l | -R DIR | -M FILE | -D FILE | -C FILE
  * Everything is expected of the directory but what -n names (words of feature_names[], with commas);
  * what is not there must be refused in the right way. Each check runs in a directory and a process
  * of its own, for at most SEC seconds (300), and gives a line "@@ ok SENTENCE", "@@ not ok SENTENCE
- * (where: what: errno)" or "@@ skip SENTENCE: why". -c runs only the checks named, -l lists them.
- * -R, -M and -D: see readonly.c and hostmap.c. Linked statically: the guests have no libraries.
+ * (where: what: errno)" or "@@ skip SENTENCE: why", PREFIX before each sentence. -c runs only the checks named, -x leaves them out, -l lists them.
+ * -R, -M, -D and -C: see readonly.c and hostmap.c. Linked statically: the guests have no libraries.
  * Nothing here knows which file system it talks to: run on a local one first, it must find nothing.
  */
 #include "suite.h"
@@ -16,9 +16,9 @@
 #include <time.h>
 
 static const char *const feature_names[] = {
-	"root",     "users",   "chown", "devices",  "xattr",    "trusted", "acl",
-	"mmap",     "tmpfile", "punch", "zero",     "collapse", "flags",   "btime",
-	"lockintr", "direct",  "copy",  "whiteout", "slinks",   "tail",
+	"root",    "users",    "chown",  "devices",  "xattr",  "trusted", "acl",      "mmap",
+	"tmpfile", "punch",    "zero",   "collapse", "flags",  "btime",   "lockintr", "direct",
+	"copy",    "whiteout", "slinks", "tail",     "groups", "hidden",  "dated",
 };
 _Static_assert(1 << ARRAY_LEN(feature_names) == FEATURES + 1, "a name per feature");
 
@@ -37,9 +37,9 @@ static struct result *result;
 
 static struct {
 	unsigned have, many, rounds, seconds;
-	const char *only;
+	const char *only, *without, *prefix;
 	bool verbose;
-} suite = {.have = FEATURES, .many = 1000, .rounds = 400, .seconds = 300};
+} suite = {.have = FEATURES, .many = 1000, .rounds = 400, .seconds = 300, .prefix = ""};
 
 bool have(unsigned features)
 {
@@ -49,6 +49,12 @@ bool have(unsigned features)
 unsigned suite_many(void)
 {
 	return suite.many;
+}
+
+unsigned suite_times(unsigned n)
+{
+	n = n * suite.many / 1000;
+	return n < 5 ? 5 : n;
 }
 
 unsigned suite_rounds(void)
@@ -118,7 +124,7 @@ static void run_here(const struct check *c)
 
 static void say_failed(const struct check *c, int status)
 {
-	printf("@@ not ok %s (", c->sentence);
+	printf("@@ not ok %s%s (", suite.prefix, c->sentence);
 	if (result->line)
 		printf("%s:%d: %s: %s", result->file, result->line, result->what,
 		       strerror(result->error));
@@ -148,7 +154,8 @@ static bool run_one(const struct check *c)
 
 	memset(result, 0, sizeof(*result));
 	if (mkdir(c->name, 0755)) {
-		printf("@@ not ok a directory for %s can be made: %s\n", c->name, strerror(errno));
+		printf("@@ not ok %sa directory for %s can be made: %s\n", suite.prefix, c->name,
+		       strerror(errno));
 		return false;
 	}
 	pid = fork();
@@ -164,9 +171,9 @@ static bool run_one(const struct check *c)
 	if (!good || !cleared)
 		say_failed(c, status);
 	else if (result->skip[0])
-		printf("@@ skip %s: %s\n", c->sentence, result->skip);
+		printf("@@ skip %s%s: %s\n", suite.prefix, c->sentence, result->skip);
 	else
-		printf("@@ ok %s\n", c->sentence);
+		printf("@@ ok %s%s\n", suite.prefix, c->sentence);
 	if (suite.verbose)
 		printf("# %s: %.3f s\n", c->name, now() - start);
 	fflush(stdout);
@@ -179,7 +186,8 @@ static int run_all(void)
 
 	for (size_t t = 0; t < ARRAY_LEN(tables); t++)
 		for (const struct check *c = tables[t]; c->name; c++) {
-			if (suite.only && !named(suite.only, c->name))
+			if ((suite.only && !named(suite.only, c->name)) ||
+			    (suite.without && named(suite.without, c->name)))
 				continue;
 			if (!have(c->needs) || (suite.have & c->lacks)) {
 				apart += !have(c->needs);
@@ -188,12 +196,15 @@ static int run_all(void)
 			bad += !run_one(c);
 		}
 	if (apart) {
-		printf("@@ skip %u checks of the suite: they need what this place lacks:", apart);
+		printf("@@ skip %s%u checks of the suite: they need what this place lacks:",
+		       suite.prefix, apart);
 		for (size_t i = 0; i < ARRAY_LEN(feature_names); i++)
 			if (!have(1u << i))
 				printf(" %s", feature_names[i]);
 		printf("\n");
 	}
+	if (suite.without)
+		printf("@@ skip %sthese checks: %s\n", suite.prefix, suite.without);
 	return bad ? 1 : 0;
 }
 
@@ -206,10 +217,11 @@ static void list(void)
 
 static int usage(void)
 {
-	fprintf(stderr,
-		"usage: fssuite [-n LACKS] [-c CHECKS] [-m MANY] [-r ROUNDS] [-s SEC] [-v] DIR\n"
-		"       fssuite -l | -R DIR | -M FILE | -D FILE\n"
-		"LACKS, with commas:");
+	fprintf(stderr, "usage: fssuite [-n LACKS] [-c CHECKS] [-x CHECKS] [-m MANY] [-r ROUNDS] "
+			"[-s SEC] [-p "
+			"PREFIX] [-v] DIR\n"
+			"       fssuite -l | -R DIR | -M FILE | -D FILE | -C FILE\n"
+			"LACKS, with commas:");
 	for (size_t i = 0; i < ARRAY_LEN(feature_names); i++)
 		fprintf(stderr, " %s", feature_names[i]);
 	fprintf(stderr, "\n");
@@ -233,13 +245,13 @@ static int suite_run(const char *dir)
 
 	snprintf(name, sizeof(name), "fssuite-%d", (int)getpid());
 	if (chdir(dir) || mkdir(name, 0755) || chdir(name)) {
-		printf("@@ not ok a directory for the checks can be made in %s: %s\n", dir,
-		       strerror(errno));
+		printf("@@ not ok %sa directory for the checks can be made in %s: %s\n",
+		       suite.prefix, dir, strerror(errno));
 		return 1;
 	}
 	status = run_all();
 	if (chdir("..") || (rmdir(name) && !status)) {
-		printf("@@ not ok nothing is left behind: %s\n", strerror(errno));
+		printf("@@ not ok %snothing is left behind: %s\n", suite.prefix, strerror(errno));
 		status = 1;
 	}
 	return status;
@@ -252,7 +264,7 @@ int main(int argc, char **argv)
 
 	started_by_check(argc, argv);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	while ((o = getopt(argc, argv, "n:c:m:r:s:vlR:M:D:")) != -1)
+	while ((o = getopt(argc, argv, "n:c:x:m:r:s:p:vlR:M:D:C:")) != -1)
 		switch (o) {
 		case 'n':
 			if (!features_parse(optarg, &lacks))
@@ -260,6 +272,9 @@ int main(int argc, char **argv)
 			break;
 		case 'c':
 			suite.only = optarg;
+			break;
+		case 'x':
+			suite.without = optarg;
 			break;
 		case 'm':
 			suite.many = (unsigned)strtoul(optarg, NULL, 10);
@@ -269,6 +284,9 @@ int main(int argc, char **argv)
 			break;
 		case 's':
 			suite.seconds = (unsigned)strtoul(optarg, NULL, 10);
+			break;
+		case 'p':
+			suite.prefix = optarg;
 			break;
 		case 'v':
 			suite.verbose = true;
@@ -281,6 +299,8 @@ int main(int argc, char **argv)
 		case 'M':
 		case 'D':
 			return hostmap_main(optarg, o == 'D');
+		case 'C':
+			return hostcut_main(optarg);
 		default:
 			return usage();
 		}

@@ -238,7 +238,7 @@ const struct check map_checks[] = {
 	CHECK(map_end, "a mapping ends where the file ends, also when that moves"),
 	CHECK(map_tail, "what is mapped beyond the end does not come into the file", MMAP | TAIL),
 	CHECK(map_append, "a mapping of a file opened to append does not make it grow", MMAP),
-	CHECK(map_time, "a write through a mapping is dated", MMAP),
+	CHECK(map_time, "a write through a mapping is dated", MMAP | DATED),
 	CHECK(map_big, "what is scattered through a mapping is in the file", MMAP),
 	CHECK(map_as_buffer, "a mapping serves as the buffer of reads and writes", MMAP),
 	{0},

@@ -171,7 +171,7 @@ const struct check mode_checks[] = {
 	CHECK(chown, "owners and groups are given, each alone and both", ROOT | CHOWN),
 	CHECK(chown_same, "an owner that is so already may be given, no other", 0, CHOWN),
 	CHECK(chown_setid, "a change of owner takes set-id bits away from files", ROOT | CHOWN),
-	CHECK(write_setid, "root's writes keep set-id bits", ROOT),
+	CHECK(write_setid, "root's writes keep set-id bits", ROOT | CHOWN),
 	CHECK(setgid_dir, "what is made in a set-gid directory is of its group", ROOT | CHOWN),
 	CHECK(devices, "device nodes keep their numbers and work in here", ROOT | DEVICES),
 	{0},

@@ -14,12 +14,9 @@ static bool check_every_byte(void)
 	int n = 0;
 
 	for (int c = 1; c < 256; c++) {
-		char name[3] = {(char)c, 'x', 0}, text[8];
+		char name[3] = {(char)c, 'x', 0};
 
-		if (c == '/')
-			continue;
-		snprintf(text, sizeof(text), "%d", c);
-		must(file_make(name, text));
+		must(c == '/' || mknod(name, S_IFREG | 0644, 0) == 0);
 	}
 	must((dir = opendir(".")) != NULL);
 	while ((e = readdir(dir))) {
@@ -32,10 +29,9 @@ static bool check_every_byte(void)
 	}
 	must(closedir(dir) == 0 && n == 254);
 	for (int c = 1; c < 256; c += 7) {
-		char name[3] = {(char)c, 'x', 0}, text[8];
+		char name[3] = {(char)c, 'x', 0};
 
-		snprintf(text, sizeof(text), "%d", c);
-		must(c == '/' || file_holds(name, text));
+		must(c == '/' || file_holds(name, ""));
 	}
 	return true;
 }
@@ -111,7 +107,7 @@ static bool check_getcwd(void)
 
 static bool check_deep(void)
 {
-	enum { DEPTH = 150 };
+	enum { DEPTH = 90 };
 	ino_t numbers[DEPTH];
 	char name[50], path[DEPTH * 50 + 1] = "";
 	int top = open(".", O_RDONLY | O_DIRECTORY);
@@ -130,7 +126,7 @@ static bool check_deep(void)
 	must_fail(openat(top, path, O_RDONLY), ENAMETOOLONG);
 	for (int i = DEPTH - 1; i >= 0; i--)
 		must(chdir("..") == 0 && ino_of(".") == numbers[i]);
-	path[50 * 40] = 0; /* as deep as a path goes, from here */
+	path[50 * 60] = 0; /* as deep as a path goes, from here */
 	must(openat(top, path, O_RDONLY | O_DIRECTORY) >= 0);
 	return true;
 }

@@ -49,7 +49,10 @@ enum {
 	WHITEOUT = 1 << 17, /* renameat2 leaves whiteouts */
 	SLINKS = 1 << 18,   /* symbolic links of all lengths up to 4095 */
 	TAIL = 1 << 19,     /* what is mapped beyond the end of a file is cut off */
-	FEATURES = (1 << 20) - 1,
+	GROUPS = 1 << 20,   /* the server is told a supplementary group when a file is made */
+	HIDDEN = 1 << 21,   /* names of trusted attributes are not listed to others */
+	DATED = 1 << 22,    /* what is stored in mapped pages is dated at once */
+	FEATURES = (1 << 23) - 1,
 };
 
 struct check {
@@ -93,6 +96,8 @@ bool skip(const char *why);
 bool have(unsigned features);
 unsigned suite_many(void);   /* files in the large directory */
 unsigned suite_rounds(void); /* operations of the random exercise */
+/* How often to do what would be done n times beside a large directory of 1000; at least 5. */
+unsigned suite_times(unsigned n);
 
 /* ---- words.c ---- */
 
@@ -129,5 +134,7 @@ bool remove_tree(int dir, const char *name);
 int readonly_main(const char *dir);
 /* hostmap.c: a mapping and the host see each other; a dialogue with the host on the console. */
 int hostmap_main(const char *file, bool dax);
+/* The host truncates what is mapped. */
+int hostcut_main(const char *file);
 
 #endif

@@ -108,8 +108,11 @@ static bool check_write_kills_setid(void)
 		must(file_make(names[i], "x") && chmod(names[i], 06777) == 0);
 	must(file_make("n", "x") && chmod("n", 06767) == 0); /* no group execute: set-gid stays */
 	must(as_user(BOB, BOB, 0, bob_writes));
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		must(mode_of(names[i]) == 0777);
+	must(mode_of("w") == 0777);
+	must(mode_of("t") == 0777);
+	must(mode_of("u") == 0777);
+	must(mode_of("o") == 0777);
+	must(mode_of("a") == 0777);
 	must((mode_of("n") & 04000) == 0);
 	return true;
 }
@@ -174,7 +177,9 @@ static bool alice_in_setgid_dir(void)
 {
 	int fd = open("d/f", O_CREAT | O_EXCL | O_RDWR, 02755);
 
-	must(fd >= 0 && owned("d/f", ALICE, STAFF) && mode_of("d/f") == 02755);
+	must(fd >= 0 && owned("d/f", ALICE, STAFF));
+	/* A server that cannot know that she is of STAFF may be careful. */
+	must(mode_of("d/f") == 02755 || (!have(GROUPS) && mode_of("d/f") == 0755));
 	must(mkdir("d/e", 0755) == 0 && owned("d/e", ALICE, STAFF) && mode_of("d/e") == 02755);
 	return true;
 }
@@ -217,8 +222,8 @@ static bool alice_crowds(void)
 {
 	char name[32];
 
-	for (int i = 0; i < 25; i++) {
-		snprintf(name, sizeof(name), "u%d-%d", (int)getuid(), i);
+	for (unsigned i = 0; i < suite_times(50); i++) {
+		snprintf(name, sizeof(name), "u%d-%u", (int)getuid(), i);
 		must(i % 2 ? mkdir(name, 0755) == 0 : file_make(name, "x"));
 		must(owned(name, getuid(), getgid()));
 	}

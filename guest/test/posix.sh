@@ -2,6 +2,6 @@
 # posix.sh - each share of wherry.suite behaves as a file system does.
 . /test/lib.sh
 
-for one in $(word suite | tr , ' '); do
-	share_run_suite "$one"
+for tag in $(word suite | tr , ' '); do
+	share_run_suite "$tag"
 done

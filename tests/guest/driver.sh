@@ -11,59 +11,76 @@
 # shellcheck disable=SC2317 # the guests are called by name
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
-work=${1:?driver.sh WORK [GUEST...]}
-shift
+work=$(realpath -m -- "${1:?driver.sh WORK [GUEST...]}")
 fixtures=$top/build/guest/fixtures
 export PATH=$PATH:/usr/sbin:/sbin # a plain user may not have them
 base="console=ttyS0 panic=-1 pci=noearly i8042.noaux i8042.nomux i8042.nopnp i8042.dumbkbd tsc=reliable no_timer_check quiet mitigations=off"
 
-# ---- the guests. Defaults: see guest() ----
-
-guests=(limit pci mmio big bare intx terminal firecracker)
-[ "$work" != --list ] || {
+# shellcheck source=tests/guest/guests.sh
+. "$top/tests/guest/guests.sh"
+# shellcheck source=tests/guest/long.sh
+. "$top/tests/guest/long.sh"
+# shellcheck source=tests/guest/host.sh
+. "$top/tests/guest/host.sh"
+# shellcheck source=tests/guest/scripts.sh
+. "$top/tests/guest/scripts.sh"
+case $1 in
+--list)
 	echo "${guests[*]}"
 	exit 0
-}
+	;;
+--list-long)
+	echo "${long_guests[*]}"
+	exit 0
+	;;
+esac
 
-guest_limit() { # nothing to do, and no end: idle CPUs must be ended too
-	run=none end=hang limit=20 status=124 said='time limit'
-}
-guest_pci() { # the usual machine, and most of the tests
-	cpus=2 run=machine,irq,share,posix,disk,rng,rebind,input irq=msix
-	status=0 said='powered off'
-}
-guest_mmio() { # the other transport, the 64-bit entry, the least memory, the reset register
-	kernel=vmlinux-nonote mem=128 transport=mmio run=machine,irq,share,posix,disk,rng,rebind irq=mmio cache=always
-	args=reboot=a end=reboot status=0 said='rebooted'
-}
-guest_big() { # Debian's bzImage, memory above 4 GiB, a panic
-	kernel=vmlinuz cpus=4 mem=5120 run=machine,share,disk end=panic status=120 said='panicked'
-}
-guest_bare() { # neither ACPI nor PCI: MP table, windows on the command line
-	cpus=2 transport=mmio initrd=initrd-mmio.gz args='acpi=off pci=off reboot=k' run=machine,irq,share,disk irq=mmio
-	end=reboot status=0 said='rebooted'
-}
-guest_intx() { # no MSI; reboot=t is a triple fault
-	args='pci=nomsi reboot=t' run=irq,share,disk irq=intx end=reboot status=121 said='triple fault'
-}
-guest_terminal() { # the console on a terminal; Ctrl-A x ends the machine and gives the terminal back
-	tty=1 run=input end=hang status=0 said='ended by'
-}
-guest_firecracker() { # a configuration as Firecracker's users have it; the root device is a disk
-	status=0 said='rebooted' run=rootfs
-}
+shift
 
 # ---- a guest's configuration ----
 
+guest_defaults() {
+	kernel=vmlinux kernels=kernel initrd=initrd.gz cpus=1 mem=512 transport=pci args='' run=none end=poweroff irq='' limit=150 tty=''
+	status=0 said='powered off' user='' root='' many=100 rounds=150
+	nofile='' own='' unfit='' shares=() suites='' words='' lacks='' files=1000
+}
+
+# share TAG [KEY=VALUE...]: with path=, not a directory of this guest's; mount= is for the guest alone, which is told all
+# of them by wherry.TAG=:KEY=VALUE:... Numbers and truths are written as such.
+share() {
+	local tag=$1 path=$dir/$1 keys='' told='' key value
+	shift
+	for key; do
+		told="$told$key:"
+		value=${key#*=} key=${key%%=*}
+		case $key in
+		mount) continue ;;
+		path) path=$value && continue ;;
+		esac
+		[[ $value =~ ^([0-9]+|true|false)$ ]] || value="\"$value\""
+		keys="$keys, \"$key\": $value"
+	done
+	shares+=("{\"tag\": \"$tag\", \"path\": \"$path\"$keys}")
+	words="$words wherry.$tag=:$told"
+}
+
+# The same, and the file system suite runs on it.
+suite() {
+	share "$@"
+	suites="$suites${suites:+,}$1"
+}
+
 config() {
+	local drives=''
+	[ ! -e "$dir/data.ext4" ] || drives="{\"drive_id\": \"data\", \"path_on_host\": \"$dir/data.ext4\", \"is_root_device\": false},
+			{\"drive_id\": \"fixed\", \"path_on_host\": \"$dir/fixed.img\", \"is_root_device\": false, \"is_read_only\": true}"
 	cat <<-END
-		{"boot-source": {"kernel_image_path": "$top/build/kernel/$kernel",
+		{"boot-source": {"kernel_image_path": "$top/build/$kernels/$kernel",
 			"initrd_path": "$top/build/guest/$initrd",
-			"boot_args": "$base $args wherry.run=$run wherry.end=$end wherry.irq=$irq wherry.cpus=$cpus wherry.mem=$mem wherry.fixedsum=$(cat "$fixtures/fixed.sum")"},
+			"boot_args": "$base $args wherry.run=$run wherry.end=$end wherry.irq=$irq wherry.cpus=$cpus wherry.mem=$mem wherry.fixedsum=$(cat "$fixtures/fixed.sum") wherry.many=$many wherry.rounds=$rounds wherry.lacks=$lacks wherry.suite=$suites$words"},
 		"machine-config": {"vcpu_count": $cpus, "mem_size_mib": $mem, "transport": "$transport"},
-		"drives": [{"drive_id": "data", "path_on_host": "$dir/data.ext4", "is_root_device": false},
-			{"drive_id": "fixed", "path_on_host": "$dir/fixed.img", "is_root_device": false, "is_read_only": true}],
-		"fs": [{"tag": "share", "path": "$dir/share", "cache": "$cache"}, {"tag": "readonly", "path": "$dir/readonly", "readonly": true}],
+		"drives": [$drives],
+		"fs": [$(IFS=, && echo "${shares[*]}")],
 		"entropy": {}}
 	END
 }
@@ -83,20 +100,46 @@ config_firecracker() {
 
 # ---- running one ----
 
-# Sets the variables of guest $1 and makes its files afresh.
-guest_prepare() {
-	kernel=vmlinux initrd=initrd.gz cpus=1 mem=512 transport=pci args='' run=none end=poweroff irq='' limit=150 cache=auto tty=''
+guest_settings() {
 	dir=$work/$1
+	guest_defaults
 	"guest_$1"
-	rm -rf "$dir"
-	mkdir -p "$dir"
-	cp -r "$fixtures/seed" "$dir/share"
-	cp -r "$fixtures/seed" "$dir/readonly"
-	cp --sparse=always "$fixtures"/{data.ext4,rootfs.ext4,fixed.img} "$dir/"
-	if [ "$1" = firecracker ]; then config_firecracker; else config; fi >"$dir/config.json"
 }
 
-wherry() { "$top/wherry" boot "$dir/config.json" -v -t "$limit" 2>"$dir/stderr"; }
+# Makes its files afresh: a directory for each share, with what its scripts need.
+guest_prepare() {
+	local tag script
+	guest_settings "$1"
+	cd / || return 1
+	guest_clean
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	cd "$dir" || return 1
+	for script in ${run//,/ }; do
+		! declare -F "prepare_$script" >/dev/null || "prepare_$script" || return 1
+	done
+	for tag in "${shares[@]}"; do
+		tag=${tag#*\"path\": \"} && mkdir -p "${tag%%\"*}"
+	done
+	if [ "$1" = firecracker ]; then config_firecracker; else config; fi >"$dir/config.json"
+	[ -z "$user" ] || chown -R "$user:$user" "$dir" "${own:-$dir}"
+}
+
+# Nothing of an earlier or ended run is mounted or going on below this guest's directory.
+guest_clean() {
+	local at
+	rm -f "$dir/churning"
+	awk -v dir="$dir/" 'index($5, dir) == 1 { print $5 }' /proc/self/mountinfo | tac | while IFS= read -r at; do umount -l "$at"; done
+}
+
+wherry() {
+	local as=()
+	[ -z "$user" ] || [ "$(id -u)" -ne 0 ] || as=(setpriv --reuid "$user" --regid "$user" --clear-groups)
+	(
+		[ -z "$nofile" ] || ulimit -n "$nofile"
+		exec "${as[@]}" "$top/wherry" boot "$dir/config.json" -v -t "$limit" 2>"$dir/stderr"
+	)
+}
 
 # The same with a terminal of its own, whose settings are noted before and after.
 wherry_on_terminal() {
@@ -111,10 +154,12 @@ guest_boot() {
 	exec {keys}<>"$dir/keys"
 	"wherry${tty:+_on_terminal}" <"$dir/keys" |
 		while IFS= read -r line; do
-			printf '%s\n' "${line%$'\r'}"
+			line=${line%$'\r'}
+			printf '%s\n' "$line"
 			# shellcheck disable=SC2016
 			case $tty$line in
 			*'@@ type'*) echo 'a typed line with $PATH & more' >&"$keys" ;;
+			*'@@ host '*) host_act "${line#*@@ host }" >&"$keys" ;;
 			1*'@@ end input'*) printf '\001x' >&"$keys" ;;
 			esac
 		done >"$dir/console"
@@ -135,33 +180,35 @@ scripts_ended() {
 	done
 }
 
-check_share() {
-	(cd "$dir/share" && sha256sum --status -c host.sum from-guest.sum)
-	say $? "the host reads right what the guest wrote to the share"
-	diff -r "$fixtures/seed" "$dir/readonly" >/dev/null
-	say $? "the read-only share is as it was"
-}
-
-check_disk() {
-	e2fsck -fn "$dir/data.ext4" >"$dir/e2fsck" 2>&1
-	say $? "the host's e2fsck finds the disk clean"
-	debugfs -R "dump /from-guest.bin $dir/from-guest.bin" "$dir/data.ext4" 2>/dev/null
-	debugfs -R "dump /from-guest.sum $dir/from-guest.sum" "$dir/data.ext4" 2>/dev/null
-	[ -s "$dir/from-guest.sum" ] && [ "$(sha256sum <"$dir/from-guest.bin" | cut -d' ' -f1)" = "$(cat "$dir/from-guest.sum")" ]
-	say $? "the host reads right what the guest wrote to the disk"
-	cmp -s "$fixtures/fixed.img" "$dir/fixed.img"
-	say $? "the read-only disk is as it was"
-}
-
 # A double fault the guest could report, or could not (a triple fault: 121); on hardware it is never excused.
 emulator_fault() {
 	[ -n "${LAB:-}" ] && { [ "$1" = 121 ] || grep -q 'double fault' "$dir/console"; }
 }
 
+# What this host lacks for the guest; said as a skipped test.
+guest_unfit() {
+	local why=$unfit
+	[ -z "$root" ] || [ "$(id -u)" -eq 0 ] || why="it needs root on the host"
+	if [ -n "$user" ] && [ "$(id -u)" -eq 0 ]; then
+		[ -z "${LAB:-}" ] || chmod 666 /dev/kvm
+		setpriv --reuid "$user" --regid "$user" --clear-groups sh -c "test -w /dev/kvm -a -x '$top/wherry' -a -x '$work'" ||
+			why="user $user may not open /dev/kvm, or not come to these files"
+	fi
+	[ -e "$top/build/$kernels/$kernel" ] || why="no build/$kernels/$kernel"
+	[ -n "$why" ] || return 1
+	echo "ok # skip $name: the guest: $why"
+	echo "# $name: 0 s"
+}
+
 # Everything about guest $1, as TAP without numbers.
 guest() {
-	local name=$1 got=0 start=$SECONDS
-	guest_prepare "$name"
+	local name=$1 got=0 start=$SECONDS script
+	guest_settings "$name"
+	guest_unfit && return
+	guest_prepare "$name" || {
+		say 1 "its files are made"
+		return
+	}
 	guest_boot || got=$?
 	if [ "$got" != "$status" ] && emulator_fault "$got"; then
 		mv "$dir/console" "$work/$name.first"
@@ -170,7 +217,7 @@ guest() {
 		guest_boot || got=$?
 		touch "$dir/again"
 	fi
-	sed -n "s/.*@@ \(\(not \)\?ok\) /\1 $name: /p" "$dir/console"
+	sed -n "s/.*@@ \(\(not \)\?ok\) /\1 $name: /p; s/.*@@ skip /ok # skip $name: /p" "$dir/console"
 	scripts_ended
 	say $? "its scripts ran to their end"
 	[ "$got" = "$status" ]
@@ -181,8 +228,10 @@ guest() {
 		[ -s "$dir/stty.before" ] && cmp -s "$dir/stty.before" "$dir/stty.after"
 		say $? "the terminal is as it was"
 	fi
-	case ",$run," in *,share,*) check_share ;; esac
-	case ",$run," in *,disk,*) check_disk ;; esac
+	for script in ${run//,/ }; do
+		! declare -F "check_$script" >/dev/null || "check_$script"
+	done
+	guest_clean
 	echo "# $name: $((SECONDS - start)) s"
 }
 

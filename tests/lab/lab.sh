@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# lab.sh [-o OUT] [-t SEC] [-x] -- COMMAND...   run COMMAND on an emulated machine with a real /dev/kvm
+# lab.sh [-o OUT] [-t SEC] [-x] [-i IMAGE] -- COMMAND...   run COMMAND on an emulated machine with a real /dev/kvm
 #
 # For hosts whose own KVM is missing or cannot run Linux. The machine is QEMU emulating a CPU with AMD
 # SVM and nested paging: 2 CPUs, 4 GiB. The host's / is its root, read-only; /run is a tmpfs (TMPDIR),
@@ -8,6 +8,7 @@
 # stdin from /dev/null; its output is streamed and its exit status is lab.sh's.
 #   -o OUT   the host's directory OUT is /run/out, read-write
 #   -t SEC   give up after SEC seconds (default 600): status 124
+#   -i IMAGE a copy of that ext4 image of 3 GiB at /run/scratch
 #   -x       a fresh ext4 of 3 GiB at /run/scratch. Files under test belong there or in /run, not on the
 #            root, which is QEMU's 9p
 # 125: the lab itself failed. The first call boots the machine and keeps a snapshot in $LAB_DIR (default
@@ -108,16 +109,17 @@ say_go() {
 	done
 }
 
-while getopts o:t:x option; do
+while getopts o:t:xi: option; do
 	case $option in
 	o) out=$OPTARG ;;
 	t) limit=$OPTARG ;;
-	x) scratch=1 ;;
-	*) die "usage: lab.sh [-o OUT] [-t SEC] [-x] -- COMMAND..." ;;
+	x) scratch=$lab/scratch.ext4 ;;
+	i) scratch=$OPTARG ;;
+	*) die "usage: lab.sh [-o OUT] [-t SEC] [-x] [-i IMAGE] -- COMMAND..." ;;
 	esac
 done
 shift $((OPTIND - 1))
-[ $# -gt 0 ] || die "usage: lab.sh [-o OUT] [-t SEC] [-x] -- COMMAND..."
+[ $# -gt 0 ] || die "usage: lab.sh [-o OUT] [-t SEC] [-x] [-i IMAGE] -- COMMAND..."
 case $PWD/ in /run/* | /proc/* | /sys/* | /dev/*) die "$PWD is not seen inside: call it from elsewhere" ;; esac
 
 "$top/tests/lab/prep.sh" || die "cannot prepare $lab"
@@ -137,7 +139,7 @@ exec 7>&-
 printf 'cd %q\n%s\n' "$PWD" "$*" >"$run/ctl/command"
 if [ -n "$scratch" ]; then
 	touch "$run/ctl/want-scratch"
-	cp --sparse=always "$lab/scratch.ext4" "$run/disk"
+	cp --sparse=always "$scratch" "$run/disk"
 else
 	truncate -s 3G "$run/disk"
 fi

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# many.sh - very many files in one directory: those that the host made (wherry.crowd) and a tenth as many made here.
+. /test/lib.sh
+
+crowd=$(word crowd)
+count() { ls -f "$1" | wc -l; }
+ok "the share mounts" share_mount many /mnt/many
+cd /mnt/many || exit
+ok "a listing has all that the host made" test "$(count dir)" = $((crowd + 2))
+ok "a listing without a cache has them too" sh -c 'echo 3 >/proc/sys/vm/drop_caches; test "$(ls -f dir | wc -l)" = '$((crowd + 2))
+ok "no name comes twice" test -z "$(ls -f dir | sort | uniq -d | head -n 1)"
+ok "any of them is found" sh -c "for i in \$(seq 1 $((crowd / 50)) $crowd); do test -f dir/f\$i || exit 1; done"
+ok "each tells its size" test "$(find dir -type f -size 0 | wc -l)" = "$crowd"
+ok "as many as a tenth more are made" sh -c "cd dir && seq -f g%g $((crowd / 10)) | xargs touch"
+ok "a listing has those too" test "$(count dir)" = $((crowd + crowd / 10 + 2))
+ok "what was made is removed while it is listed" sh -c 'find dir -name "g*" -delete'
+ok "a listing has what was there before" test "$(count dir)" = $((crowd + 2))
+cd /
+ok "the share is unmounted" umount /mnt/many

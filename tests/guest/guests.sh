@@ -1,0 +1,68 @@
+# shellcheck shell=bash disable=SC2034
+# SPDX-License-Identifier: Apache-2.0
+# guests.sh - the guests of `make check-guest`; sourced by driver.sh. Those of `make check-guest-long`: long.sh
+#
+# A guest is a function that sets what differs from the defaults (guest_defaults in driver.sh) and names its shares:
+#   share TAG [KEY=VALUE...]   a share of the directory TAG of this guest, with wherry's keys; mount=OPTIONS are the guest's
+#   suite TAG [KEY=VALUE...]   the same, and the file system suite runs on it (guest/test/posix.sh)
+# Many things are tried in one boot, since a boot is what costs here.
+
+guests=(limit pci mmio big bare intx terminal firecracker caches user mounts dax root)
+
+guest_limit() { # nothing to do, and no end: idle CPUs must be ended too
+	run=none end=hang limit=20 status=124 said='time limit'
+}
+guest_pci() { # the usual machine, and most of the tests
+	cpus=2 run=machine,irq,share,posix,disk,rng,rebind,input irq=msix
+	suite share posix_acl=true
+	status=0 said='powered off'
+}
+guest_mmio() { # the other transport, the 64-bit entry, the least memory, the reset register
+	kernel=vmlinux-nonote mem=128 transport=mmio run=machine,irq,share,posix,disk,rng,rebind irq=mmio
+	suite share cache=always writeback=true
+	args=reboot=a end=reboot status=0 said='rebooted'
+}
+guest_big() { # Debian's bzImage, memory above 4 GiB, a panic
+	kernel=vmlinuz cpus=4 mem=5120 run=machine,share,disk end=panic status=120 said='panicked'
+}
+guest_bare() { # neither ACPI nor PCI: MP table, windows on the command line
+	cpus=2 transport=mmio initrd=initrd-mmio.gz args='acpi=off pci=off reboot=k' run=machine,irq,share,disk irq=mmio
+	end=reboot status=0 said='rebooted'
+}
+guest_intx() { # no MSI; reboot=t is a triple fault
+	args='pci=nomsi reboot=t' run=irq,share,disk irq=intx end=reboot status=121 said='triple fault'
+}
+guest_terminal() { # the console on a terminal; Ctrl-A x ends the machine and gives the terminal back
+	tty=1 run=input end=hang status=0 said='ended by'
+}
+guest_firecracker() { # a configuration as Firecracker's users have it; the root device is a disk
+	status=0 said='rebooted' run=rootfs
+}
+guest_caches() { # what each cache mode promises of the host's changes; a share that refuses all change
+	run=coherence,readonly,posix limit=300
+	suite never cache=never locks=host
+	share auto cache=auto
+	share always cache=always
+	share writeback cache=always writeback=true
+}
+guest_user() { # wherry as a plain user: the owner modes that need no root
+	user=65534 run=posix limit=300
+	suite squash owner=squash
+	suite mapped owner=mapped
+}
+guest_mounts() { # file systems mounted below a share and over it, few descriptors, a full disk
+	run=submounts,budget,overlay limit=300 root=1 files=1000
+	share submounts
+	share flat submounts=false
+	share budget fd_budget=64
+	share overlay submounts=false
+}
+guest_dax() { # the window, smaller than what is mapped through it
+	run=dax,posix limit=300
+	suite share dax=8 mount=dax
+	share inode dax=8 dax_policy=inode
+}
+guest_root() { # the root directory is a share
+	run=rootfs args='root=rootfs rootfstype=virtiofs rw reboot=k' end=reboot status=0 said='rebooted'
+	share rootfs
+}

@@ -1,0 +1,77 @@
+# shellcheck shell=bash disable=SC2154,SC2317
+# SPDX-License-Identifier: Apache-2.0
+# host.sh - the host's half of the dialogues that guests hold on their console; sourced by driver.sh.
+#
+# "@@ host WORD ARGUMENTS" on the console runs host_WORD in the guest's directory, whose subdirectories are the shares;
+# "host: done" or "host: failed" is typed back when it has ended. TEXT is the rest of the line.
+
+host_write() { # FILE TEXT
+	printf '%s' "${*:2}" >"$1"
+}
+host_append() { # FILE TEXT
+	printf '%s' "${*:2}" >>"$1"
+}
+host_replace() { # FILE TEXT: as an editor does
+	printf '%s' "${*:2}" >"$1.new" && mv "$1.new" "$1"
+}
+host_remove() { # FILE
+	rm -r "$1"
+}
+host_rename() { # FROM TO
+	mv "$1" "$2"
+}
+host_chmod() { # MODE FILE
+	chmod "$1" "$2"
+}
+host_mkdir() { # DIR
+	mkdir "$1"
+}
+host_is() { # FILE TEXT: exactly that is in it
+	[ "$(cat "$1")" = "${*:2}" ]
+}
+host_absent() { # FILE
+	[ ! -e "$1" ]
+}
+host_holds() { # FILE OFFSET TEXT
+	[ "$(tail -c "+$(($2 + 1))" "$1" | head -c "$(printf '%s' "${*:3}" | wc -c)")" = "${*:3}" ]
+}
+host_patch() { # FILE OFFSET TEXT
+	printf '%s' "${*:3}" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+host_sum() { # FILE SHA256
+	[ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$2" ]
+}
+host_cut() { # FILE
+	truncate -s 0 "$1"
+}
+host_churn() { # FILE: replaces it over and over until host_still
+	touch churning
+	while [ -e churning ]; do
+		host_replace "$1" version "$((++churned))" of the file
+		sleep 0.02
+	done >/dev/null 2>&1 &
+}
+host_still() {
+	rm churning
+}
+host_tmpfs() { # DIR: a file system mounted while the machine runs
+	mount -t tmpfs -o size=1M tmpfs "$1" && echo late >"$1/late"
+}
+host_umount() { # DIR
+	umount "$1"
+}
+host_whiteout() { # FILE: as overlayfs marks what was removed
+	[ "$(stat -c '%F %t,%T' "$1")" = "character special file 0,0" ]
+}
+
+# Runs what a line of the console asks for, and says how it went.
+host_act() { # WORDS
+	local words
+	read -r -a words <<<"$1"
+	if declare -F "host_${words[0]}" >/dev/null && (cd "$dir" && "host_${words[@]}") >>"$dir/host.log" 2>&1; then
+		echo "host: done"
+	else
+		echo "failed: $1" >>"$dir/host.log"
+		echo "host: failed"
+	fi
+}

@@ -1,0 +1,141 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# SPDX-License-Identifier: Apache-2.0
+# long.sh - the guests of `make check-guest-long`; sourced by driver.sh. Each runs alone, in a machine of its own.
+#
+# Those with debian have as their root directory the Debian tree of tests/guest/debian.sh, by a share of that name, and run
+# scripts of guest/debian in it.
+
+long_guests=(daxcut passthrough squash mapped locks trixie trixie_dax bullseye apt_passthrough apt_squash apt_mapped databases
+	fio fio_dax stress stress_mapped many rlimit)
+
+# debian [KEY=VALUE...]: the root directory is the Debian tree, on a share with these keys
+debian() {
+	local tree=${work%/*}/debian
+	[ -d "$tree" ] || tree=$top/build/guest/debian/tree
+	args="$args root=debian rootfstype=virtiofs rw" mem=1024 cpus=2 limit=2400
+	share debian "path=$tree" "$@"
+	[ -e "$tree/test/lib.sh" ] || unfit="no Debian tree: tests/guest/debian.sh makes one, as root"
+	[ -z "$user" ] || own="$tree"
+}
+
+guest_daxcut() { # the host truncates what the guest has mapped
+	run=daxcut limit=200
+	share share dax=8
+}
+
+# ---- the file system suite, larger, on every cache mode in every owner mode ----
+
+modes() { # [KEY=VALUE...]
+	run=posix limit=2800 many=400 rounds=1000 cpus=2 mem=1024
+	suite never cache=never "$@"
+	suite auto cache=auto "$@"
+	suite always cache=always "$@"
+	suite writeback cache=always writeback=true "$@"
+	suite dax cache=auto dax=16 mount=dax "$@"
+	suite daxinode cache=always dax=8 dax_policy=inode "$@"
+}
+guest_passthrough() {
+	modes owner=passthrough posix_acl=true fd_budget=300
+}
+guest_squash() {
+	user=65534
+	modes owner=squash poll_us=0
+}
+guest_mapped() {
+	user=65534
+	modes owner=mapped
+}
+guest_locks() { # locks on the host; nothing but files
+	run=posix limit=1500 many=200 rounds=500
+	suite locks locks=host
+	suite nolocks locks=host cache=always submounts=false
+	suite plain xattr=false cache=never poll_us=1000
+}
+
+# ---- other kernels ----
+
+newer() { # Linux 6.12: several queues, mappings without a cache, statx, groups
+	kernels=kernel-trixie kernel=vmlinuz initrd=initrd-trixie.gz cpus=2 mem=1024 limit=2000 many=200 rounds=500
+}
+guest_trixie() {
+	newer
+	run=queues,posix,coherence
+	suite queues queues=2 posix_acl=true
+	suite never cache=never queues=2
+	share auto cache=auto
+	share always cache=always queues=2
+	share writeback cache=always writeback=true
+}
+guest_trixie_dax() {
+	newer
+	run=dax,posix
+	suite share dax=8 mount=dax queues=2
+	share inode dax=8 dax_policy=inode
+}
+guest_bullseye() { # Linux 5.10
+	kernels=kernel-bullseye kernel=vmlinuz initrd=initrd-bullseye.gz limit=1500 many=200 rounds=500
+	run=posix,coherence
+	suite auto cache=auto
+	suite never cache=never
+	suite always cache=always
+	share writeback cache=always writeback=true
+}
+
+# ---- programs ----
+
+guest_apt_passthrough() {
+	run=apt,git
+	debian owner=passthrough posix_acl=true
+}
+guest_apt_squash() { # as a plain user, whose the tree is
+	user=65534 run=apt,git
+	debian owner=squash
+}
+guest_apt_mapped() {
+	user=65534 run=apt,git
+	debian owner=mapped
+}
+guest_databases() {
+	run=sqlite,postgres
+	debian cache=always
+}
+guest_fio() {
+	run=fio
+	debian
+	words="$words wherry.fio=never,auto,always,writeback wherry.fiosize=4m"
+	share never cache=never
+	share auto cache=auto
+	share always cache=always
+	share writeback cache=always writeback=true
+}
+guest_fio_dax() {
+	run=fio
+	debian
+	words="$words wherry.fio=dax,small wherry.fiosize=8m"
+	share dax dax=64 mount=dax
+	share small dax=4 mount=dax # less than one file
+}
+guest_stress() {
+	run=stress
+	debian
+	words="$words wherry.stress=auto"
+	share auto cache=auto
+}
+guest_stress_mapped() {
+	run=stress
+	debian
+	words="$words wherry.stress=always"
+	share always cache=always writeback=true owner=mapped
+}
+
+# ---- numbers ----
+
+guest_many() { # 200,000 files in one directory
+	run=many limit=2800 mem=1024 cpus=2
+	share many cache=always
+	words="$words wherry.crowd=200000"
+}
+guest_rlimit() { # a walk of many files by a VMM that may open 1024
+	run=budget limit=2800 nofile=1024 files=20000 mem=1024 cpus=2
+	share budget
+}

@@ -1,0 +1,121 @@
+# shellcheck shell=bash disable=SC2154,SC2317
+# SPDX-License-Identifier: Apache-2.0
+# scripts.sh - the host's side of the scripts of guest/test; sourced by driver.sh.
+#
+# prepare_SCRIPT makes what the guest will find, check_SCRIPT looks at what it left behind; both in the guest's directory.
+
+tree_sum() { # DIR: everything about it that a guest must not change
+	(cd "$1" && find . -printf '%p %y %m %U %G %s %T@ %n %l\n' | sort && find . -type f -exec sha256sum {} + | sort) | sha256sum
+}
+
+prepare_share() {
+	[[ "${shares[*]}" == *'"tag": "share"'* ]] || share share
+	cp -r "$fixtures/seed" share
+	cp -r "$fixtures/seed" readonly
+	share readonly readonly=true
+}
+check_share() {
+	(cd share && sha256sum --status -c host.sum from-guest.sum)
+	say $? "the host reads right what the guest wrote to the share"
+	diff -r "$fixtures/seed" readonly >/dev/null
+	say $? "the read-only share is as it was"
+}
+
+prepare_disk() {
+	cp --sparse=always "$fixtures"/{data.ext4,fixed.img} .
+}
+check_disk() {
+	e2fsck -fn data.ext4 >e2fsck 2>&1
+	say $? "the host's e2fsck finds the disk clean"
+	debugfs -R "dump /from-guest.bin from-guest.bin" data.ext4 2>/dev/null
+	debugfs -R "dump /from-guest.sum from-guest.sum" data.ext4 2>/dev/null
+	[ -s from-guest.sum ] && [ "$(sha256sum <from-guest.bin | cut -d' ' -f1)" = "$(cat from-guest.sum)" ]
+	say $? "the host reads right what the guest wrote to the disk"
+	cmp -s "$fixtures/fixed.img" fixed.img
+	say $? "the read-only disk is as it was"
+}
+
+prepare_readonly() {
+	mkdir -p readonly/{d,empty}
+	echo text >readonly/f
+	echo inside >readonly/d/g
+	ln -s f readonly/s
+	tree_sum readonly >readonly.sum
+	share readonly readonly=true
+}
+check_readonly() {
+	[ "$(tree_sum readonly)" = "$(cat readonly.sum)" ]
+	say $? "the read-only tree is the same in every way afterwards"
+}
+
+prepare_posix() {
+	local tag
+	for tag in ${suites//,/ }; do mkdir -p "$tag"; done
+}
+check_posix() { # what was removed in the guest is gone here
+	[ -z "$(find . -maxdepth 2 -name 'fssuite-*')" ]
+	say $? "the suite left nothing on the host"
+}
+
+prepare_submounts() {
+	local share
+	mkdir -p outside submounts/{rw,ro,tmp,late,dir} flat/{rw,ro,tmp}
+	echo "one file" >outside/f
+	for share in submounts flat; do
+		mount --bind outside $share/rw && mount --bind outside $share/ro && mount -o remount,bind,ro $share/ro &&
+			mount -t tmpfs -o size=1M,nr_inodes=100 tmpfs $share/tmp && echo "on tmpfs" >$share/tmp/f || return 1
+	done
+}
+check_submounts() {
+	[ "$(cat outside/by-guest)" = "through rw" ] && [ ! -e outside/through-ro ]
+	say $? "the guest wrote through the writable mount alone"
+}
+
+prepare_budget() {
+	local i k
+	mkdir budget
+	for ((i = 0; i < files / 100; i++)); do
+		mkdir -p "budget/$((i % 7))/$i"
+		for ((k = 0; k < 100; k++)); do echo "file $k of $i" >"budget/$((i % 7))/$i/f$k"; done
+	done
+	find budget -type f -exec cat {} + | sort | sha256sum | cut -d' ' -f1 >budget.sum
+	words="$words wherry.files=$(find budget | wc -l) wherry.filessum=$(cat budget.sum)"
+}
+check_budget() {
+	[ "$(find budget -type f -exec cat {} + | sort | sha256sum | cut -d' ' -f1)" = "$(cat budget.sum)" ]
+	say $? "the many files are as they were"
+}
+
+prepare_many() {
+	mkdir -p many/dir
+	(cd many/dir && seq -f f%.0f "$(sed 's/.*wherry.crowd=\([0-9]*\).*/\1/' <<<"$words")" | xargs touch)
+}
+
+prepare_overlay() {
+	mkdir -p overlay/{lower,upper,work} overlay/lower/dir
+	echo lower >overlay/lower/read
+	echo lower >overlay/lower/append
+	echo lower >overlay/lower/remove
+	echo lower >overlay/lower/mode
+	echo lower >overlay/lower/dir/x
+	echo lower >overlay/lower/dir/y
+	tree_sum overlay/lower >overlay.sum
+}
+check_overlay() {
+	[ "$(tree_sum overlay/lower)" = "$(cat overlay.sum)" ]
+	say $? "the lower layer is as it was"
+}
+
+prepare_rootfs() {
+	if [ "${#shares[@]}" -eq 0 ]; then
+		cp --sparse=always "$fixtures/rootfs.ext4" .
+	else
+		cp -r "$fixtures/root" rootfs
+	fi
+}
+check_rootfs() {
+	if [ -d rootfs ]; then
+		grep -q written rootfs/written
+		say $? "the host sees what was written in the root directory"
+	fi
+}
