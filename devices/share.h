@@ -379,7 +379,7 @@ int share_getlk(struct share_inode *, uint64_t owner, struct share_lock *) must_
 /*
  * -EAGAIN: another has it. With wait: -EINPROGRESS instead, and wait->done() is called; the iothread is the calling one.
  * -EDEADLK: it would wait for one who waits for it.
- * -EBADF: a write lock of what may not be written.
+ * -EBADF: a write lock of what may not be written. -ENOLCK: too many ranges are locked.
  */
 int share_setlk(struct share_inode *, uint64_t owner, const struct share_lock *, struct iothread *,
 		struct share_wait *wait) must_check;

@@ -124,6 +124,7 @@ struct share {
 		pthread_mutex_t mutex; /* all of it, and the owners' fields; a leaf */
 		struct map owners;     /* struct lock_key -> struct share_lock_owner */
 		struct share_wait *waits, **waits_end;
+		size_t ranges; /* that are locked, at most */
 	} locks;
 
 	/*
@@ -283,6 +284,11 @@ int share_file_open(struct share_inode *, int flags, struct share_file **) must_
 void share_lock_init(struct share *);
 /* Nobody waits any more. */
 void share_lock_fini(struct share *);
+
+/* ---- share_lock_count.c ---- */
+
+/* Ranges that are locked by the descriptor. */
+int share_lock_count(const struct share *, int fd, unsigned *count) must_check;
 
 /* ---- share_owner.c ---- */
 

@@ -20,6 +20,11 @@
 #define WAIT_FIRST_NS 5000000u
 #define WAIT_MOST_NS  100000000u
 
+/* Ranges that may be locked in a share: each is memory of the host's kernel, which has no limit for them. */
+#define RANGES_MAX 32768u
+/* To count an owner's takes as long as all of the object's: who has few is not asked. */
+#define RANGES_FEW 16u
+
 /* How far a circle of waiters is looked for. */
 #define DEADLOCK_HOPS 10
 
@@ -40,6 +45,7 @@ struct share_lock_owner {
 	int fd;
 	bool held; /* it may hold a lock */
 	unsigned waits;
+	unsigned ranges;  /* it has locked no more */
 	uint32_t pid;     /* who last locked */
 	uint64_t opening; /* and through which opening */
 };
@@ -122,11 +128,18 @@ static int owner_create(struct share_inode *inode, uint64_t id, const struct sha
 	return 0;
 }
 
+static void ranges_set(struct share_lock_owner *o, unsigned n)
+{
+	o->inode->share->locks.ranges += (size_t)n - o->ranges;
+	o->ranges = n;
+}
+
 /* With the descriptor go its locks. */
 static void owner_free(struct share_lock_owner *o)
 {
 	struct share *s = o->inode->share;
 
+	ranges_set(o, 0);
 	map_del(&s->locks.owners, &o->key);
 	close_fd(&o->fd);
 	s->nfiles--;
@@ -145,6 +158,38 @@ static void owner_free_idle(struct share_lock_owner *o)
 static bool is_whole(const struct share_lock *lock)
 {
 	return lock->flock || (lock->start == 0 && lock->end == INT64_MAX);
+}
+
+static void ranges_recount(struct share *s)
+{
+	const void *key;
+	size_t iter = 0;
+	void *value;
+	unsigned n;
+
+	while (map_next(&s->locks.owners, &iter, &key, &value)) {
+		struct share_lock_owner *o = value;
+
+		if (o->ranges > RANGES_FEW && !share_lock_count(s, o->fd, &n))
+			ranges_set(o, n);
+	}
+}
+
+/* To let go of a part may leave one more, too. */
+static bool ranges_have_room(struct share *s, const struct share_lock *lock)
+{
+	if (is_whole(lock) || s->locks.ranges < RANGES_MAX)
+		return true;
+	ranges_recount(s);
+	return s->locks.ranges < RANGES_MAX;
+}
+
+/* In the middle of one of another kind it makes three of one. */
+static unsigned ranges_after(const struct share_lock_owner *o, const struct share_lock *lock)
+{
+	if (is_whole(lock) || !o->ranges)
+		return lock->type != F_UNLCK;
+	return o->ranges + 2;
 }
 
 static struct flock host_lock(const struct share_lock *lock)
@@ -178,6 +223,7 @@ static int lock_try(struct share_lock_owner *o, const struct share_lock *lock)
 		return -EAGAIN;
 	}
 	o->held = lock->type != F_UNLCK || (o->held && !is_whole(lock));
+	ranges_set(o, ranges_after(o, lock));
 	if (lock->type != F_UNLCK) {
 		o->pid = lock->pid;
 		o->opening = lock->opening;
@@ -391,7 +437,7 @@ static int setlk(struct share_inode *inode, uint64_t owner, const struct share_l
 		if (err)
 			return err;
 	}
-	err = lock_try(o, lock);
+	err = ranges_have_room(inode->share, lock) ? lock_try(o, lock) : -ENOLCK;
 	if (err == -EAGAIN && wait && !lock->flock && would_deadlock(o, lock)) {
 		err = -EDEADLK;
 	} else if (err == -EAGAIN && wait) {

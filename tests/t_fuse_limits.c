@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * t_fuse_limits.c - what a guest can make grow, and where that ends: descriptors of syncs, bytes of one answer.
+ * t_fuse_limits.c - what a guest can make grow, and where that ends: descriptors of syncs, ranges that are locked, bytes of
+ * one answer.
  *
- * Hard cases D55, A26.
+ * Hard cases D50, D55, A26.
  */
 #include "fuse_door.h"
 
@@ -74,6 +75,69 @@ static void test_syncs(void)
 	door_close();
 }
 
+/* ---- locks ---- */
+
+#define RANGES 32768u
+#define FILES  32u /* the host looks at all that are locked in one */
+
+static struct {
+	uint64_t f, fh;
+} files[FILES];
+
+static void files_open(void)
+{
+	char name[16];
+
+	for (unsigned i = 0; i < FILES; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		host_write(name, "x", 1);
+		files[i].f = find(ROOT, name);
+		files[i].fh = open_file(files[i].f, O_RDWR);
+	}
+}
+
+static int lock_byte(unsigned nth, uint64_t owner, uint32_t type, uint64_t at)
+{
+	const struct fuse_lk_in in = {.fh = files[nth % FILES].fh,
+				      .owner = owner,
+				      .lk = {.start = at, .end = at, .type = type}};
+
+	return ask(FUSE_SETLK, files[nth % FILES].f, &in, sizeof(in), NULL, 0);
+}
+
+static int unlock_all(unsigned nth, uint64_t owner)
+{
+	const struct fuse_flush_in in = {.fh = files[nth].fh, .lock_owner = owner};
+
+	return ask(FUSE_FLUSH, files[nth].f, &in, sizeof(in), NULL, 0);
+}
+
+static void test_locks(void)
+{
+	struct share_config share = PLAIN;
+	unsigned i, wrong = 0;
+
+	share.locks = SHARE_LOCKS_HOST;
+	door_open_share(BY_MODE, share);
+	session();
+	files_open();
+	need(!lock_byte(0, 1, F_RDLCK, 1));
+	for (i = 0; i < RANGES; i++) {
+		wrong += lock_byte(0, 1, F_WRLCK, 10 + i % 2) != 0;
+		wrong += lock_byte(0, 1, F_UNLCK, 10 + i % 2) != 0;
+	}
+	is(wrong, 0, "a range may be locked and let go any number of times");
+	for (i = 0; i < 2 * RANGES && !lock_byte(i, 2, F_WRLCK, 4 * RANGES - 2 * i); i++)
+		;
+	ok(i > RANGES - RANGES / 8 && i <= RANGES, "as many as there may be can be held: %u", i);
+	is(lock_byte(0, 3, F_WRLCK, 3), -ENOLCK, "beyond that there is none for anybody");
+	is(lock_byte(0, 2, F_WRLCK, 9 * RANGES), -ENOLCK, "nor by trying again");
+	is(unlock_all(5, 2), 0, "who closes a file gives his up");
+	is(lock_byte(0, 3, F_WRLCK, 3), 0, "for others to take");
+	door_close();
+	host_clear(door.dir);
+}
+
 /* ---- one answer ---- */
 
 #define COPIES 64
@@ -131,6 +195,7 @@ int main(void)
 {
 	door_set_up("t_fuse_limits");
 	test_syncs();
+	test_locks();
 	test_answers();
 	door_tear_down();
 	return done();
