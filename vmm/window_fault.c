@@ -19,9 +19,10 @@
 
 /*
  * Each page the handler mends may be a mapping of its own. A guest that makes it happen so often means no good, and gets
- * the whole window as zeros, which is one.
+ * the whole window as zeros, which is one. A mend splits a mapping in three at worst, and a process may have 65530
+ * (vm.max_map_count): this leaves room for 64 windows beside PIECES_MAX.
  */
-#define MENDS_MAX 512u
+#define MENDS_MAX 96u
 
 static struct window *watched[WINDOWS_MAX]; /* atomic */
 static struct sigaction before[2];          /* of SIGBUS, SIGSEGV; written once, before threads */
