@@ -287,13 +287,34 @@ static int owner_pass(struct share_inode *inode, uid_t uid, gid_t gid)
 	return fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
+/* Looked for first, as that is the cheaper one of the two by far and there is hardly ever any. */
+static void drop_caps(int fd)
+{
+	const struct fd_name name = share_path_fd_name(fd);
+
+	if (getxattr(name.s, XATTR_NAME_CAPS, NULL, 0) >= 0)
+		(void)removexattr(name.s, XATTR_NAME_CAPS);
+}
+
+/* The host, whose owner stays, drops no capabilities of a mapped one (D34). */
+static int owner_map(struct share_inode *inode, uid_t uid, gid_t gid)
+{
+	int fd = share_inode_fd(inode);
+
+	if (fd < 0)
+		return fd;
+	if (inode->type == S_IFREG)
+		drop_caps(fd);
+	return share_mapped_chown(inode, uid, gid);
+}
+
 int share_owner_change(struct share_inode *inode, const struct share_attr *attr)
 {
 	const uid_t uid = attr->mask & SHARE_UID ? attr->uid : NO_ID;
 	const gid_t gid = attr->mask & SHARE_GID ? attr->gid : NO_ID;
 
 	if (inode->share->mapped)
-		return share_mapped_chown(inode, uid, gid);
+		return owner_map(inode, uid, gid);
 	return inode->share->squash ? owner_keep(inode, uid, gid) : owner_pass(inode, uid, gid);
 }
 
@@ -339,15 +360,6 @@ int share_owner_chmod(struct share_inode *inode, mode_t mode)
 mode_t share_owner_drop_setid(mode_t mode)
 {
 	return mode & ~((mode & S_IXGRP ? S_ISGID : 0u) | S_ISUID);
-}
-
-/* Looked for first, as that is the cheaper one of the two by far and there is hardly ever any. */
-static void drop_caps(int fd)
-{
-	const struct fd_name name = share_path_fd_name(fd);
-
-	if (getxattr(name.s, XATTR_NAME_CAPS, NULL, 0) >= 0)
-		(void)removexattr(name.s, XATTR_NAME_CAPS);
 }
 
 /*
