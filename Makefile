@@ -19,10 +19,11 @@ LDLIBS	= $(shell pkg-config --libs $(PKGS)) -lpthread
 SRC	:= $(wildcard vmm/*.c devices/*.c cmd/*.c)
 OBJ	:= $(SRC:%.c=$(O)/%.o)
 LIBOBJ	:= $(filter-out $(O)/cmd/main.o,$(OBJ))
+SUITE	:= $(wildcard tests/fs_suite/*.c)
 UNIT	:= $(patsubst tests/%.c,%,$(wildcard tests/t_*.c))
 FUZZ	:= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 # Not every folder: O may be one.
-C_FILES := $(foreach d,vmm devices cmd tests tests/fuzz tests/bench tests/bench/lab guest guest/fssuite guest/payload guest/module,$(wildcard $d/*.[ch]))
+C_FILES := $(foreach d,vmm devices cmd tests tests/fs_suite tests/fuzz tests/bench tests/bench/lab guest guest/fssuite guest/payload guest/module,$(wildcard $d/*.[ch]))
 Q	:= $(if $(V),,@)
 SHELL	:= /bin/bash
 
@@ -51,7 +52,9 @@ $(O)/libwherry.a: $(LIBOBJ)
 
 $(UNIT:%=$(O)/tests/%): $(O)/tests/%: $(O)/tests/%.o $(O)/tests/fakeguest.o $(O)/libwherry.a
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
+# One suite, a program per door.
+$(O)/tests/t_suite_share $(O)/tests/t_suite_fuse: $(SUITE:%.c=$(O)/%.o)
 
 # ---- the two commands of the README -------------------------------------------------------------
 
@@ -79,7 +82,7 @@ san-programs:
 check-san: san-programs
 	$(Q)WHERRY_SECCOMP=off tests/run.sh $(UNIT:%=build/asan/tests/%) $(TSAN_UNIT:%=build/tsan/tests/%)
 # Threads meet in these; the others have one.
-TSAN_UNIT := t_bus t_log t_loop t_loop_timer t_virtio t_blk t_serial t_irq t_vm t_vcpu t_share t_share_lock t_virtio_fs t_fuse t_storm t_threads t_window t_dax t_dax_change t_fuse_dax t_loop_poll t_fuse_lock t_fuse_threads t_fuse_siege
+TSAN_UNIT := t_bus t_log t_loop t_loop_timer t_virtio t_blk t_serial t_irq t_vm t_vcpu t_share t_share_lock t_virtio_fs t_fuse t_storm t_threads t_window t_dax t_dax_change t_fuse_dax t_loop_poll t_fuse_lock t_fuse_threads t_fuse_siege t_suite_share t_suite_fuse
 check-cli: wherry payload
 	$(Q)tests/run.sh tests/check-cli.sh
 check-kvm: wherry payload
@@ -137,4 +140,4 @@ distclean:
 
 .PHONY: try check deps unit-programs check-unit san-programs check-san check-cli check-kvm check-guest check-guest-long payload bench bench-lab \
 	fuzz fuzz-programs layers format force format-check tidy both-compilers clean distclean
--include $(OBJ:.o=.d) $(UNIT:%=$(O)/tests/%.d) $(FUZZ:%=$(O)/tests/fuzz/%.d) $(O)/tests/fakeguest.d
+-include $(OBJ:.o=.d) $(UNIT:%=$(O)/tests/%.d) $(FUZZ:%=$(O)/tests/fuzz/%.d) $(O)/tests/fakeguest.d $(SUITE:%.c=$(O)/%.d)
