@@ -214,6 +214,22 @@ static int prepare(struct fuse_call *c, const struct op *op)
 	return op->flags & (ON_FILE | ON_DIR) ? find_handle(c, op) : 0;
 }
 
+/*
+ * ENFILE is said before anything is done or counted: where files are kept for the guest, fewer are, and it is begun
+ * again.
+ */
+static int serve_locked(struct fuse_call *c, const struct op *op)
+{
+	const struct fuse_call again = *c;
+	int r = op->fn(c);
+
+	while (r == -ENFILE && fuse_kept_yield(c->f)) {
+		*c = again;
+		r = op->fn(c);
+	}
+	return r;
+}
+
 static int run(struct fuse_call *c, const struct op *op)
 {
 	int r;
@@ -225,7 +241,7 @@ static int run(struct fuse_call *c, const struct op *op)
 		r = op->fn(c);
 		fuse_lock(c->f);
 	} else if (!r) {
-		r = op->fn(c);
+		r = serve_locked(c, op);
 	}
 	if (c->handle)
 		fuse_handle_put(c->f, c->handle);

@@ -166,6 +166,8 @@ int fuse_kept_get(struct fuse *, struct fuse_node *, unsigned access, struct fus
 void fuse_kept_put(struct fuse *, struct fuse_node *, struct share_file *, int flags);
 void fuse_kept_drop(struct fuse *, struct fuse_node *);
 void fuse_kept_drop_all(struct fuse *);
+/* Closes the one that was not used for longest and that nobody uses now; false: there is none. */
+bool fuse_kept_yield(struct fuse *);
 
 /* ---- fuse_ext.c ---- */
 

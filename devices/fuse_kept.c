@@ -45,7 +45,7 @@ void fuse_kept_drop_all(struct fuse *f)
 }
 
 /* Closes the one that was not used for longest and that nobody uses now. */
-static bool drop_oldest(struct fuse *f)
+bool fuse_kept_yield(struct fuse *f)
 {
 	struct fuse_handle *h = f->kept.oldest;
 
@@ -65,7 +65,7 @@ static int keep(struct fuse *f, struct fuse_node *n, struct share_file *file, un
 	if (r)
 		return r;
 	fuse_kept_drop(f, n);
-	while (f->kept.n >= f->kept_max && drop_oldest(f))
+	while (f->kept.n >= f->kept_max && fuse_kept_yield(f))
 		;
 	h->access = (uint8_t)access;
 	h->node = n;
@@ -83,7 +83,7 @@ static int open_once(struct fuse *f, struct fuse_node *n, int flags, struct shar
 
 	do
 		r = share_open_inode(n->inode, flags, file);
-	while (r == -ENFILE && drop_oldest(f));
+	while (r == -ENFILE && fuse_kept_yield(f));
 	return r;
 }
 
@@ -100,9 +100,10 @@ static int open_as(struct fuse *f, struct fuse_node *n, unsigned *access, struct
 		return r;
 	}
 	r = open_once(f, n, O_RDONLY, file);
-	if (r == -EACCES && !*access) {
+	/* Also a directory that may not be read is refused this, but for another reason. */
+	if (r == -EACCES && !*access && !open_once(f, n, O_WRONLY, file)) {
 		*access = FUSE_WRITES;
-		return open_once(f, n, O_WRONLY, file);
+		return 0;
 	}
 	*access = FUSE_READS;
 	return r;
