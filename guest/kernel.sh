@@ -63,6 +63,7 @@ image() {
 	version=${package#linux-image-}
 	rm -rf "$dir/root"
 	fetch "$dir/root" "$package"
+	[ -e "$dir/root/lib" ] || ln -s usr/lib "$dir/root/lib" # where /usr is merged
 	depmod -b "$dir/root" "$version"
 	ln -sfn "root/boot/vmlinuz-$version" "$dir/vmlinuz"
 	ln -sfn "root/lib/modules/$version" "$dir/modules"

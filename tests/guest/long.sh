@@ -50,6 +50,8 @@ guest_locks() { # locks on the host; nothing but files
 	suite locks locks=host
 	suite nolocks locks=host cache=always submounts=false
 	suite plain xattr=false cache=never poll_us=1000
+	# An id that the map does not have is refused.
+	suite mapped uid_map=0:100000:65536 gid_map=0:100000:65536 without=chown
 }
 
 # ---- other kernels ----
