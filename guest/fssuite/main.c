@@ -3,15 +3,16 @@
  * main.c - does a directory behave as a Linux file system does?
  *
  *   fssuite [-n LACKS] [-c CHECKS] [-x CHECKS] [-m MANY] [-r ROUNDS] [-s SEC] [-p PREFIX] [-v] DIR
- *   fssuite -l | -R DIR | -M FILE | -D FILE | -C FILE
+ *   fssuite -l | -R DIR | -M FILE | -D FILE | -C FILE | -L FD
  * Everything is expected of the directory but what -n names (words of feature_names[], with commas);
  * what is not there must be refused in the right way. Each check runs in a directory and a process
  * of its own, for at most SEC seconds (300), and gives a line "@@ ok SENTENCE", "@@ not ok SENTENCE
  * (where: what: errno)" or "@@ skip SENTENCE: why", PREFIX before each sentence. -c runs only the checks named, -x leaves them out, -l lists them.
- * -R, -M, -D and -C: see readonly.c and hostmap.c. Linked statically: the guests have no libraries.
+ * -R, -M, -D and -C: see readonly.c and hostmap.c. -L locks a file that the shell has open, or fails at once. Linked statically: the guests have no libraries.
  * Nothing here knows which file system it talks to: run on a local one first, it must find nothing.
  */
 #include "suite.h"
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -220,7 +221,7 @@ static int usage(void)
 	fprintf(stderr, "usage: fssuite [-n LACKS] [-c CHECKS] [-x CHECKS] [-m MANY] [-r ROUNDS] "
 			"[-s SEC] [-p "
 			"PREFIX] [-v] DIR\n"
-			"       fssuite -l | -R DIR | -M FILE | -D FILE | -C FILE\n"
+			"       fssuite -l | -R DIR | -M FILE | -D FILE | -C FILE | -L FD\n"
 			"LACKS, with commas:");
 	for (size_t i = 0; i < ARRAY_LEN(feature_names); i++)
 		fprintf(stderr, " %s", feature_names[i]);
@@ -264,7 +265,7 @@ int main(int argc, char **argv)
 
 	started_by_check(argc, argv);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	while ((o = getopt(argc, argv, "n:c:x:m:r:s:p:vlR:M:D:C:")) != -1)
+	while ((o = getopt(argc, argv, "n:c:x:m:r:s:p:vlR:M:D:C:L:")) != -1)
 		switch (o) {
 		case 'n':
 			if (!features_parse(optarg, &lacks))
@@ -301,6 +302,8 @@ int main(int argc, char **argv)
 			return hostmap_main(optarg, o == 'D');
 		case 'C':
 			return hostcut_main(optarg);
+		case 'L':
+			return flock(atoi(optarg), LOCK_EX | LOCK_NB) != 0;
 		default:
 			return usage();
 		}

@@ -72,12 +72,25 @@ seen_by_host() {
 	ok "$tag: the host misses what was removed" host absent "$tag/newer"
 }
 
+shares_locks() {
+	: >lock
+	exec 3<>lock
+	ok "$tag: the host locks a file" host lock "$tag/lock"
+	no "$tag: what the host has locked is not locked here" fssuite -L 3
+	ok "$tag: the host unlocks it" host unlock "$tag/lock"
+	ok "$tag: what is free is locked here" fssuite -L 3
+	ok "$tag: the host cannot lock what is locked here" host locked "$tag/lock"
+	exec 3>&-
+	ok "$tag: it can when it is closed" host free "$tag/lock"
+}
+
 for tag in never auto always writeback; do
 	ok "$tag: the share mounts" share_mount "$tag" "/mnt/$tag"
 	cd "/mnt/$tag" || exit
 	[ "$(share_key "$tag" writeback false)" = true ] || sees_host
 	touch newer
 	seen_by_host
+	[ "$(share_key "$tag" locks guest)" = guest ] || shares_locks
 	# Without a cache, Linux before 6.6 has no shared mappings.
 	[ "$tag" = never ] && ! at_least 6 6 || fssuite -M "/mnt/$tag/mapped"
 	cd /

@@ -42,26 +42,26 @@ shift
 guest_defaults() {
 	kernel=vmlinux kernels=kernel initrd=initrd.gz cpus=1 mem=512 transport=pci args='' run=none end=poweroff irq='' limit=150 tty=''
 	status=0 said='powered off' user='' root='' many=100 rounds=150
-	nofile='' own='' unfit='' shares=() suites='' words='' lacks='' files=1000
+	nofile='' own='' unfit='' shares=() suites='' tells='' lacks='' files=1000
 }
 
-# share TAG [KEY=VALUE...]: with path=, not a directory of this guest's; mount= is for the guest alone, which is told all
-# of them by wherry.TAG=:KEY=VALUE:... Numbers and truths are written as such.
+# share TAG [KEY=VALUE...]: with path=, not a directory of this guest's; mount= and without= (checks of the suite, with
+# +) are for the guest alone, which is told all of them by wherry.TAG=:KEY=VALUE:... Numbers and truths are written so.
 share() {
 	local tag=$1 path=$dir/$1 keys='' told='' key value
 	shift
 	for key; do
-		told="$told$key:"
+		[[ $key == ?id_map=* ]] || told="$told$key:"
 		value=${key#*=} key=${key%%=*}
 		case $key in
-		mount) continue ;;
+		mount | without) continue ;;
 		path) path=$value && continue ;;
 		esac
 		[[ $value =~ ^([0-9]+|true|false)$ ]] || value="\"$value\""
 		keys="$keys, \"$key\": $value"
 	done
 	shares+=("{\"tag\": \"$tag\", \"path\": \"$path\"$keys}")
-	words="$words wherry.$tag=:$told"
+	tells="$tells wherry.$tag=:$told"
 }
 
 # The same, and the file system suite runs on it.
@@ -77,7 +77,7 @@ config() {
 	cat <<-END
 		{"boot-source": {"kernel_image_path": "$top/build/$kernels/$kernel",
 			"initrd_path": "$top/build/guest/$initrd",
-			"boot_args": "$base $args wherry.run=$run wherry.end=$end wherry.irq=$irq wherry.cpus=$cpus wherry.mem=$mem wherry.fixedsum=$(cat "$fixtures/fixed.sum") wherry.many=$many wherry.rounds=$rounds wherry.lacks=$lacks wherry.suite=$suites$words"},
+			"boot_args": "$base $args wherry.run=$run wherry.end=$end wherry.irq=$irq wherry.cpus=$cpus wherry.mem=$mem wherry.fixedsum=$(cat "$fixtures/fixed.sum") wherry.many=$many wherry.rounds=$rounds wherry.lacks=$lacks wherry.suite=$suites$tells"},
 		"machine-config": {"vcpu_count": $cpus, "mem_size_mib": $mem, "transport": "$transport"},
 		"drives": [$drives],
 		"fs": [$(IFS=, && echo "${shares[*]}")],

@@ -54,6 +54,30 @@ host_churn() { # FILE: replaces it over and over until host_still
 host_still() {
 	rm churning
 }
+host_lock() { # FILE: held until host_unlock
+	(
+		exec 9>>"$1"
+		flock -n 9 && touch "$1.held"
+		while [ -e "$1.held" ]; do sleep 0.1; done
+		touch "$1.free"
+	) >/dev/null 2>&1 &
+	for _ in {1..50}; do
+		[ ! -e "$1.held" ] || return 0
+		sleep 0.1
+	done
+	return 1
+}
+host_unlock() { # FILE
+	rm "$1.held"
+	until [ -e "$1.free" ]; do sleep 0.1; done
+	rm "$1.free"
+}
+host_locked() { # FILE: someone else has it
+	! flock -n "$1" true
+}
+host_free() { # FILE: nobody has it, soon: a close is told to the host in the background
+	flock -w 20 "$1" true
+}
 host_tmpfs() { # DIR: a file system mounted while the machine runs
 	mount -t tmpfs -o size=1M tmpfs "$1" && echo late >"$1/late"
 }
@@ -68,7 +92,7 @@ host_whiteout() { # FILE: as overlayfs marks what was removed
 host_act() { # WORDS
 	local words
 	read -r -a words <<<"$1"
-	if declare -F "host_${words[0]}" >/dev/null && (cd "$dir" && "host_${words[@]}") >>"$dir/host.log" 2>&1; then
+	if declare -F "host_${words[0]}" >/dev/null && (cd "$dir" && "host_${words[0]}" "${words[@]:1}") >>"$dir/host.log" 2>&1; then
 		echo "host: done"
 	else
 		echo "failed: $1" >>"$dir/host.log"

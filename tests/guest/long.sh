@@ -104,7 +104,7 @@ guest_databases() {
 guest_fio() {
 	run=fio
 	debian
-	words="$words wherry.fio=never,auto,always,writeback wherry.fiosize=4m"
+	tells="$tells wherry.fio=never,auto,always,writeback wherry.fiosize=4m"
 	share never cache=never
 	share auto cache=auto
 	share always cache=always
@@ -113,20 +113,20 @@ guest_fio() {
 guest_fio_dax() {
 	run=fio
 	debian
-	words="$words wherry.fio=dax,small wherry.fiosize=8m"
+	tells="$tells wherry.fio=dax,small wherry.fiosize=8m"
 	share dax dax=64 mount=dax
 	share small dax=4 mount=dax # less than one file
 }
 guest_stress() {
 	run=stress
 	debian
-	words="$words wherry.stress=auto"
+	tells="$tells wherry.stress=auto"
 	share auto cache=auto
 }
 guest_stress_mapped() {
 	run=stress
 	debian
-	words="$words wherry.stress=always"
+	tells="$tells wherry.stress=always"
 	share always cache=always writeback=true owner=mapped
 }
 
@@ -135,7 +135,7 @@ guest_stress_mapped() {
 guest_many() { # 200,000 files in one directory
 	run=many limit=2800 mem=1024 cpus=2
 	share many cache=always
-	words="$words wherry.crowd=200000"
+	tells="$tells wherry.crowd=200000"
 }
 guest_rlimit() { # a walk of many files by a VMM that may open 1024
 	run=budget limit=2800 nofile=1024 files=20000 mem=1024 cpus=2

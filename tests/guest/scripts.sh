@@ -79,7 +79,7 @@ prepare_budget() {
 		for ((k = 0; k < 100; k++)); do echo "file $k of $i" >"budget/$((i % 7))/$i/f$k"; done
 	done
 	find budget -type f -exec cat {} + | sort | sha256sum | cut -d' ' -f1 >budget.sum
-	words="$words wherry.files=$(find budget | wc -l) wherry.filessum=$(cat budget.sum)"
+	tells="$tells wherry.files=$(find budget | wc -l) wherry.filessum=$(cat budget.sum)"
 }
 check_budget() {
 	[ "$(find budget -type f -exec cat {} + | sort | sha256sum | cut -d' ' -f1)" = "$(cat budget.sum)" ]
@@ -88,7 +88,7 @@ check_budget() {
 
 prepare_many() {
 	mkdir -p many/dir
-	(cd many/dir && seq -f f%.0f "$(sed 's/.*wherry.crowd=\([0-9]*\).*/\1/' <<<"$words")" | xargs touch)
+	(cd many/dir && seq -f f%.0f "$(sed 's/.*wherry.crowd=\([0-9]*\).*/\1/' <<<"$tells")" | xargs touch)
 }
 
 prepare_overlay() {

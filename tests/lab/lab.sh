@@ -7,7 +7,8 @@
 # and /tmp is the host's, so read-only too. COMMAND is read by bash, in the same directory as here, with
 # stdin from /dev/null; its output is streamed and its exit status is lab.sh's.
 #   -o OUT   the host's directory OUT is /run/out, read-write
-#   -t SEC   give up after SEC seconds (default 600): status 124
+#   -t SEC   give up after SEC seconds (default 600), or when the machine has stood still for 90 (its emulated interrupts
+#            get stuck now and then): status 124
 #   -i IMAGE a copy of that ext4 image of 3 GiB at /run/scratch
 #   -x       a fresh ext4 of 3 GiB at /run/scratch. Files under test belong there or in /run, not on the
 #            root, which is QEMU's 9p
@@ -109,6 +110,17 @@ say_go() {
 	done
 }
 
+# Ends a machine whose heart has stopped.
+watch_beat() {
+	while sleep 5; do
+		[ -e "$run/ctl/beat" ] && [ $(($(date +%s) - $(stat -c %Y "$run/ctl/beat"))) -gt 90 ] || continue
+		echo "lab: the machine stands still" >&2
+		touch "$run/still"
+		kill -KILL "$machine" $(pgrep -P "$machine")
+		return
+	done
+}
+
 while getopts o:t:xi: option; do
 	case $option in
 	o) out=$OPTARG ;;
@@ -154,9 +166,12 @@ reader=$!
 # In the background, so that a signal to this script ends the machine at once.
 timeout -k 5 "$limit" "${qemu[@]}" -incoming defer <&8 >"$run/out" 2>"$run/qemu.err" &
 machine=$! pids="$pids $!"
+watch_beat &
+pids="$pids $!"
 status=0
 wait "$machine" || status=$?
 wait "$reader" || :
+[ ! -e "$run/still" ] || exit 124
 [ -s "$run/ctl/status" ] && exit "$(cat "$run/ctl/status")"
 [ "$status" = 124 ] && { echo "lab: the command had not ended after $limit seconds" >&2; exit 124; }
 tail -n 20 "$run/serial" "$run/qemu.err" >&2 || :
