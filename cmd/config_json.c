@@ -36,7 +36,6 @@ static const struct {
 	{"cpu-config", "CPU templates are not built; see machine-config.cpu_mask"},
 	{"logger", "log files are not built yet: messages go to standard error"},
 	{"metrics", "metrics are not built yet"},
-	{"p9", "virtio-9p is not built yet: use fs"},
 	{"console", "virtio-console is not built yet: the console is the serial port"},
 };
 

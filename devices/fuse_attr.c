@@ -2,21 +2,12 @@
 /*
  * fuse_attr.c - what an object is: attributes as FUSE has them, entries, the file system's figures, flags by ioctl.
  *
- * Numbers are converted here and nowhere else. What a guest sets is checked where it could mean something special to
- * the host: the nanoseconds that stand for "now" and "leave it". Under the session lock. Protocol: linux/fuse.h, GETATTR,
+ * Numbers are converted here and nowhere else. Under the session lock. Protocol: linux/fuse.h, GETATTR,
  * SETATTR, STATX, STATFS, IOCTL. Calls: share.h, fuse_node.c, fuse_handle.c.
  */
 #include "fuse_int.h"
 
-#define NSEC_PER_SEC 1000000000u
-
 /* ---- Linux attributes as FUSE's ---- */
-
-/* The kernel's 32-bit form of a device number: low 8 bits of the minor, major, rest of the minor. */
-static uint32_t wire_rdev(uint32_t major_nr, uint32_t minor_nr)
-{
-	return (minor_nr & 0xff) | major_nr << 8 | (minor_nr & ~0xffu) << 12;
-}
 
 /* Mount points are told from what lies below them (D14), files to be mapped from those to be read. */
 static uint32_t attr_flags(const struct fuse *f, const struct share_inode *inode,
@@ -49,7 +40,7 @@ static void attr_fill(struct fuse *f, const struct share_inode *inode, const str
 		.nlink = st->stx_nlink,
 		.uid = st->stx_uid,
 		.gid = st->stx_gid,
-		.rdev = wire_rdev(st->stx_rdev_major, st->stx_rdev_minor),
+		.rdev = share_rdev(st),
 		.blksize = st->stx_blksize,
 		.flags = attr_flags(f, inode, st),
 	};
@@ -185,15 +176,6 @@ int fuse_attr_statfs(struct fuse_call *c)
 
 /* ---- setting ---- */
 
-/* Out of range are also the values that would mean "now" and "leave it" to the host. */
-static int wire_time(bool set, bool now, uint64_t sec, uint32_t nsec, struct timespec *t)
-{
-	if (set && !now && nsec >= NSEC_PER_SEC)
-		return -EINVAL;
-	*t = (struct timespec){.tv_sec = (time_t)sec, .tv_nsec = now ? UTIME_NOW : (long)nsec};
-	return 0;
-}
-
 /* ctime is the host's: a guest with a write-back cache sends the one it shows, which nobody can set. */
 static int wire_attr(const struct fuse_setattr_in *in, struct share_attr *attr)
 {
@@ -209,18 +191,18 @@ static int wire_attr(const struct fuse_setattr_in *in, struct share_attr *attr)
 		{FATTR_MTIME, SHARE_MTIME},
 		{FATTR_KILL_SUIDGID, SHARE_KILL_PRIV},
 	};
-	int r;
+	int r = 0;
 
 	*attr = (struct share_attr){
 		.mode = in->mode, .uid = in->uid, .gid = in->gid, .size = in->size};
 	for (unsigned i = 0; i < ARRAY_LEN(bits); i++)
 		if (in->valid & bits[i].fuse)
 			attr->mask |= bits[i].share;
-	r = wire_time(in->valid & FATTR_ATIME, in->valid & FATTR_ATIME_NOW, in->atime,
-		      in->atimensec, &attr->atime);
-	return r ? r
-		 : wire_time(in->valid & FATTR_MTIME, in->valid & FATTR_MTIME_NOW, in->mtime,
-			     in->mtimensec, &attr->mtime);
+	if (attr->mask & SHARE_ATIME)
+		r = share_time(in->valid & FATTR_ATIME_NOW, in->atime, in->atimensec, &attr->atime);
+	if (!r && attr->mask & SHARE_MTIME)
+		r = share_time(in->valid & FATTR_MTIME_NOW, in->mtime, in->mtimensec, &attr->mtime);
+	return r;
 }
 
 int fuse_attr_set(struct fuse_call *c)

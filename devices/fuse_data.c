@@ -28,29 +28,6 @@ static struct fuse_req *req_of(struct io_op *op)
 	return container_of(op, struct fuse_req, out.op);
 }
 
-/* Cuts the array to n bytes after the first skip bytes; the caller knows that they are there. */
-static unsigned iov_cut(struct iovec **iov, unsigned niov, size_t skip, size_t n)
-{
-	unsigned used = 0;
-
-	while (niov && skip >= (*iov)->iov_len) {
-		skip -= (*iov)->iov_len;
-		++*iov;
-		niov--;
-	}
-	if (!n || !niov)
-		return 0;
-	(*iov)->iov_base = (char *)(*iov)->iov_base + skip;
-	(*iov)->iov_len -= skip;
-	while (n) {
-		struct iovec *v = &(*iov)[used++];
-
-		v->iov_len = MIN(v->iov_len, n);
-		n -= v->iov_len;
-	}
-	return used;
-}
-
 /* Where the body of a reply that comes later is put. */
 static struct cursor late_out(struct fuse_req *req)
 {

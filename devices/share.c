@@ -130,7 +130,7 @@ int share_link(struct share_inode *inode, struct share_inode *dir, const struct 
 	if (linkat(s->proc, share_path_fd_name(from).s, to, name->s, AT_SYMLINK_FOLLOW) < 0)
 		return -errno;
 	share_place_set(inode, dir, name);
-	return share_getattr(inode, NULL, st);
+	return st ? share_getattr(inode, NULL, st) : 0;
 }
 
 int share_unlink(struct share_inode *dir, const struct name *name, int flags)

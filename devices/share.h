@@ -74,11 +74,11 @@ struct share_config {
 	int owner; /* enum share_owner */
 	char *uid_map,
 		*gid_map; /* "GUEST:HOST:COUNT GUEST:HOST:COUNT ..." on top of passthrough; NULL or "": as they are */
-	bool xattr;          /* extended attributes are the guest's to use */
-	bool posix_acl;      /* so are access control lists; not with maps, squash or mapped */
-	bool security_label; /* objects are created with the label the guest asks for */
-	int locks;           /* enum share_locks */
-	bool submounts;      /* mount points below are told to the guest as such */
+	bool xattr;     /* extended attributes are the guest's to use */
+	bool posix_acl; /* so are access control lists; not with maps, squash or mapped */
+	bool security_label; /* objects are created with the label the guest asks for; of a protocol that can say so */
+	int locks;      /* enum share_locks */
+	bool submounts; /* mount points below are told to the guest as such; the same */
 	uint32_t
 		fd_budget; /* most descriptors held, for idle and open objects together; 0: half of RLIMIT_NOFILE */
 };
@@ -115,11 +115,6 @@ struct share_config {
 		 .offset = offsetof(type, member.posix_acl),                                       \
 		 .def = "false",                                                                   \
 		 .help = "access control lists; with owner passthrough and no maps"},              \
-		{.key = "security_label",                                                          \
-		 .kind = OPT_BOOL,                                                                 \
-		 .offset = offsetof(type, member.security_label),                                  \
-		 .def = "false",                                                                   \
-		 .help = "create objects with the security label that the guest asks for"},        \
 		{.key = "locks",                                                                   \
 		 .kind = OPT_ENUM,                                                                 \
 		 .offset = offsetof(type, member.locks),                                           \
@@ -127,12 +122,6 @@ struct share_config {
 		 .names = share_locks_names,                                                       \
 		 .help = "where fcntl and flock locks hold: guest, within it; host, also "         \
 			 "against the host and other guests"},                                     \
-		{.key = "submounts",                                                               \
-		 .kind = OPT_BOOL,                                                                 \
-		 .offset = offsetof(type, member.submounts),                                       \
-		 .def = "true",                                                                    \
-		 .help = "mount points below the directory are such in the guest too; false for "  \
-			 "overlayfs above the share"},                                             \
 	{                                                                                          \
 		.key = "fd_budget", .kind = OPT_U32, .offset = offsetof(type, member.fd_budget),   \
 		.def = "0", .check = share_budget_check,                                           \
@@ -197,8 +186,21 @@ int share_lookup(struct share_inode *dir, const struct name *, struct share_inod
 int share_glance(struct share_inode *dir, const struct name *, struct share_inode **,
 		 struct statx *) must_check;
 
+/*
+ * The directory above one, with a reference; the root's is itself. -ENOENT: it has left the share meanwhile. Calls of the
+ * host grow with the depth.
+ */
+int share_parent(struct share_inode *dir, struct share_inode **, struct statx *) must_check;
+
 /* file (may be NULL): ask the open file rather than the object. */
 int share_getattr(struct share_inode *, struct share_file *, struct statx *) must_check;
+
+/* The kernel's 32-bit form of a device number: low 8 bits of the minor, major, rest of the minor. */
+static inline uint32_t share_rdev(const struct statx *st)
+{
+	return (st->stx_rdev_minor & 0xff) | st->stx_rdev_major << 8 |
+	       (st->stx_rdev_minor & ~0xffu) << 12;
+}
 
 enum {
 	SHARE_MODE = 1,
@@ -218,9 +220,17 @@ struct share_attr {
 	uint64_t size;
 	struct timespec atime, mtime; /* tv_nsec may be UTIME_NOW */
 };
+/* A time as a wire has it. -EINVAL: of nanoseconds that a second does not have, and that would mean something to the host. */
+static inline int share_time(bool now, uint64_t sec, uint64_t nsec, struct timespec *t)
+{
+	if (!now && nsec >= 1000000000)
+		return -EINVAL;
+	*t = (struct timespec){.tv_sec = (time_t)sec, .tv_nsec = now ? UTIME_NOW : (long)nsec};
+	return 0;
+}
 /*
- * Works on unlinked objects (D29); size through file if given, else a temporary opening. *st afterwards. Ids that a map
- * does not have: -EINVAL.
+ * Works on unlinked objects (D29); size through file if given, else a temporary opening. *st (may be NULL) afterwards. Ids
+ * that a map does not have: -EINVAL.
  */
 int share_setattr(struct share_inode *, struct share_file *, const struct share_attr *,
 		  struct statx *st) must_check;
@@ -259,7 +269,8 @@ int share_mkdir(struct share_inode *dir, const struct name *, mode_t, const stru
 /* target is any NUL-terminated bytes, 1..4095: data, never followed here. */
 int share_symlink(struct share_inode *dir, const struct name *, const char *target,
 		  const struct cred *, struct share_inode **, struct statx *) must_check;
-int share_link(struct share_inode *, struct share_inode *dir, const struct name *, struct statx *)
+/* *st may be NULL. */
+int share_link(struct share_inode *, struct share_inode *dir, const struct name *, struct statx *st)
 	must_check;
 /* flags: 0 or AT_REMOVEDIR. */
 int share_unlink(struct share_inode *dir, const struct name *, int flags) must_check;

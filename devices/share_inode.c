@@ -501,7 +501,7 @@ int share_setattr(struct share_inode *inode, struct share_file *file, const stru
 	err = fd < 0 ? fd : share_owner_may_change(inode->share, fd);
 	if (!err)
 		err = set_each(inode, file, attr);
-	return err ? err : share_getattr(inode, file, st);
+	return err || !st ? err : share_getattr(inode, file, st);
 }
 
 /*

@@ -11,8 +11,8 @@
 #include <stdio.h>
 
 const struct device_type *const device_types[] = {
-	&serial_device, &i8042_device, &pvpanic_device, &rtc_device,
-	&rng_device,    &blk_device,   &fs_device,      NULL,
+	&serial_device, &i8042_device, &pvpanic_device, &rtc_device, &rng_device,
+	&blk_device,    &fs_device,    &p9_device,      NULL,
 };
 
 void device_init(struct device *d, const struct device_type *type, unsigned index,

@@ -15,5 +15,6 @@ extern const struct device_type rtc_device;     /* rtc.c */
 extern const struct device_type rng_device;     /* virtio_rng.c */
 extern const struct device_type blk_device;     /* virtio_blk.c */
 extern const struct device_type fs_device;      /* virtio_fs.c */
+extern const struct device_type p9_device;      /* virtio_9p.c */
 
 #endif

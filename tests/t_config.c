@@ -152,7 +152,7 @@ static void test_comments(void)
 	      "comments may stand between all that is JSON");
 	refused("{ /* two\nlines */ " BOOT ", \"nosuch\": 1 }",
 		"2:53: nosuch: unknown section; known: boot-source, machine-config, serial, i8042, "
-		"pvpanic, rtc, entropy, drives, fs",
+		"pvpanic, rtc, entropy, drives, fs, p9",
 		"and do not move the places of what follows");
 }
 
@@ -176,9 +176,8 @@ static void test_depth(void)
 static void test_sections(void)
 {
 	static const char *const later[] = {
-		"network-interfaces", "vsock",      "balloon", "pmem",
-		"mmds-config",        "cpu-config", "logger",  "metrics",
-		"memory-hotplug",     "p9",         "console"};
+		"network-interfaces", "vsock",  "balloon", "pmem",           "mmds-config",
+		"cpu-config",         "logger", "metrics", "memory-hotplug", "console"};
 	char text[200], line[200];
 	struct loaded l;
 
@@ -203,7 +202,7 @@ static void test_sections(void)
 	}
 	refused("{" BOOT ", \"drive\": []}",
 		"1:45: drive: unknown section; known: boot-source, machine-config, serial, i8042, "
-		"pvpanic, rtc, entropy, drives, fs",
+		"pvpanic, rtc, entropy, drives, fs, p9",
 		"an unknown section is refused, and the known ones are named");
 	refused("{" BOOT ", \"drives\": {}}", "1:45: drives: must be an array of objects",
 		"an object is no list of devices");

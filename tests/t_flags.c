@@ -293,7 +293,7 @@ static void test_file(void)
 	write_config("{\"nosuch\": 1}");
 	refused(TRIAL(KERNEL, NAME), -EINVAL,
 		NAME ":1:2: nosuch: unknown section; known: boot-source, machine-config, serial, "
-		     "i8042, pvpanic, rtc, entropy, drives, fs",
+		     "i8042, pvpanic, rtc, entropy, drives, fs, p9",
 		"a fault in the file ends it");
 }
 

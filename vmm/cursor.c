@@ -109,3 +109,25 @@ int cursor_iov(struct cursor *c, size_t n, struct iovec *out, unsigned max)
 	*c = walk;
 	return (int)used;
 }
+
+unsigned iov_cut(struct iovec **iov, unsigned niov, size_t skip, size_t n)
+{
+	unsigned used = 0;
+
+	while (niov && skip >= (*iov)->iov_len) {
+		skip -= (*iov)->iov_len;
+		++*iov;
+		niov--;
+	}
+	if (!n || !niov)
+		return 0;
+	(*iov)->iov_base = (char *)(*iov)->iov_base + skip;
+	(*iov)->iov_len -= skip;
+	while (n) {
+		struct iovec *v = &(*iov)[used++];
+
+		v->iov_len = MIN(v->iov_len, n);
+		n -= v->iov_len;
+	}
+	return used;
+}

@@ -37,4 +37,10 @@ struct cursor cursor_split(struct cursor *, size_t n);
  */
 int cursor_iov(struct cursor *, size_t n, struct iovec *out, unsigned max) must_check;
 
+/*
+ * Cuts an array of iovecs to the n bytes after the first skip bytes, which the caller knows to be there: *iov is its first
+ * then; returns how many.
+ */
+unsigned iov_cut(struct iovec **iov, unsigned niov, size_t skip, size_t n);
+
 #endif

@@ -173,6 +173,15 @@ int map_put(struct map *m, const void *key, void *value)
 	return 0;
 }
 
+void *map_swap(struct map *m, const void *key, void *value)
+{
+	void **slot = slot_value(m, find(m, key)), *old = *slot;
+
+	assert(value && is_live(old));
+	*slot = value;
+	return old;
+}
+
 void *map_del(struct map *m, const void *key)
 {
 	void **slot, *value;

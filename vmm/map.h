@@ -24,6 +24,8 @@ void map_fini(struct map *);
 void *map_get(const struct map *, const void *key);
 /* 0; -EEXIST if the key is there already (nothing is changed); -ENOMEM. value must not be NULL. */
 int map_put(struct map *, const void *key, void *value) must_check;
+/* Gives a key that is there another value, which is not NULL; returns the one it had. */
+void *map_swap(struct map *, const void *key, void *value);
 /* Takes the key out and returns its value, or NULL if it was not there. */
 void *map_del(struct map *, const void *key);
 /* Walks all entries: *iter starts at 0; false at the end. map_del() of the entry just returned is allowed. */

@@ -26,7 +26,7 @@ guest_daxcut() { # the host truncates what the guest has mapped
 # ---- the file system suite, larger, on every cache mode in every owner mode ----
 
 modes() { # [KEY=VALUE...]
-	run=posix limit=2800 many=400 rounds=1000 cpus=2 mem=1024
+	run=posix limit=2800 many=400 rounds=1000 mem=1024
 	suite never cache=never "$@"
 	suite auto cache=auto "$@"
 	suite always cache=always "$@"
