@@ -250,6 +250,8 @@ int fuse_attr_ioctl(struct fuse_call *c)
 			MIN((size_t)in.out_size, c->out.left - sizeof(o)));
 	if (n < 0)
 		return (int)n;
+	/* Flags count for what is opened from now on, which a file that is kept was not. */
+	fuse_kept_drop(c->f, c->node);
 	cursor_put(&c->out, &o, sizeof(o));
 	cursor_put(&c->out, arg, (size_t)n);
 	return 0;

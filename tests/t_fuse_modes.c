@@ -6,6 +6,7 @@
  * Hard cases D11, D23 to D26, D51, D52, D54, D55, D72.
  */
 #include "fuse_door.h"
+#include <linux/fs.h>
 #include <sys/xattr.h>
 
 #define ALWAYS IN_MODE(FUSE_CACHE_ALWAYS)
@@ -187,6 +188,34 @@ static void test_untold_files(void)
 	is(held().kept, 1, "it stays");
 	forget(f, 1);
 	ok(nothing_held(), "until it is forgotten");
+	door_close();
+}
+
+/* What was opened before a file became append-only may go on writing it anywhere. */
+static void test_untold_flags(void)
+{
+	struct fuse_ioctl_in in = {.cmd = FS_IOC_GETFLAGS, .out_size = 4};
+	struct {
+		struct fuse_ioctl_out o;
+		int flags;
+	} got;
+	uint64_t f;
+
+	host_write("f", "contents", 8);
+	untold_session(PLAIN);
+	f = find(ROOT, "f");
+	is(ask_write(f, 0, 0, "C", 1), 1, "a file is written");
+	is(held().kept, 1, "and kept");
+	if (ask(FUSE_IOCTL, f, &in, sizeof(in), &got, sizeof(got)) != sizeof(got)) {
+		skip("the file system has none", "flags of a kept file");
+	} else {
+		in = (struct fuse_ioctl_in){.cmd = FS_IOC_SETFLAGS, .in_size = 4};
+		got.flags |= FS_NODUMP_FL;
+		is(ask2(FUSE_IOCTL, f, &in, sizeof(in), &got.flags, 4, &got, sizeof(got)),
+		   sizeof(got.o), "its flags are set");
+		is(held().kept, 0, "and it is opened anew, as they say");
+		is(ask_write(f, 0, 0, "c", 1), 1, "when it is written again");
+	}
 	door_close();
 }
 
@@ -410,6 +439,7 @@ static void test_untold(void)
 		return;
 	}
 	test_untold_files();
+	test_untold_flags();
 	test_untold_create();
 	test_untold_directories();
 	test_untold_special();
