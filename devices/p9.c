@@ -16,23 +16,14 @@
 
 int p9_create(struct p9 **out, const char *name, struct share *share, const struct p9_config *cfg)
 {
-	struct share_inode *root = share_root(share);
-	struct statx st;
-	struct p9 *p9;
-	int r = share_getattr(root, NULL, &st);
+	struct p9 *p9 = calloc(1, sizeof(*p9));
 
 	assert(cfg->msize_max >= P9_MSIZE_MIN);
-	share_put(root);
-	if (r)
-		return r;
-	p9 = calloc(1, sizeof(*p9));
 	if (!p9)
 		return -ENOMEM;
 	snprintf(p9->name, sizeof(p9->name), "%s", name);
 	p9->share = share;
 	p9->cfg = *cfg;
-	p9->root_major = st.stx_dev_major;
-	p9->root_minor = st.stx_dev_minor;
 	map_init(&p9->fids, sizeof(uint32_t));
 	*out = p9;
 	return 0;

@@ -49,7 +49,7 @@ struct p9 {
 	struct p9_config cfg;
 	char name[32];
 	struct log_once said_devices;
-	uint32_t root_major, root_minor; /* the device of the share's root */
+	uint32_t root_major, root_minor; /* the device of the share's root, known from Tattach on */
 
 	/* The session. */
 	uint32_t msize;  /* 0: there is none */

@@ -74,6 +74,10 @@ static int path_walk(struct p9 *p9, const char *path, struct share_inode **out, 
 	struct share_inode *at = share_root(p9->share), *next;
 	int r = share_getattr(at, NULL, st);
 
+	if (!r) {
+		p9->root_major = st->stx_dev_major;
+		p9->root_minor = st->stx_dev_minor;
+	}
 	while (!r) {
 		const size_t n = strcspn(path += strspn(path, "/"), "/");
 
