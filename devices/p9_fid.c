@@ -15,7 +15,7 @@
 static void place_free(struct p9_place *place)
 {
 	if (place)
-		share_put(place->dir);
+		share_unnote(place->dir);
 	free(place);
 }
 
@@ -26,7 +26,7 @@ int p9_fid_move(struct p9_fid *fid, struct share_inode *dir, const struct name *
 
 	if (!place)
 		return -ENOMEM;
-	place->dir = share_get(dir);
+	place->dir = share_note(dir);
 	memcpy(place->name, name->s, size);
 	place_free(fid->place);
 	fid->place = place;

@@ -24,7 +24,7 @@ struct p9_xattr {
 
 /* Where a fid was found: that may lead elsewhere by now. */
 struct p9_place {
-	struct share_inode *dir; /* a reference */
+	struct share_inode *dir; /* a reference: share_note() */
 	char name[];
 };
 

@@ -166,6 +166,12 @@ struct share_inode *share_root(struct share *);
 /* References: plain counts of ours; the protocol's lookup counts or fids stay above. put frees at 0. */
 struct share_inode *share_get(struct share_inode *);
 void share_put(struct share_inode *);
+/*
+ * A reference of who only remembers that something was found in there: for that alone, what has no name any more does not
+ * keep its descriptor, and is -ESTALE when it is asked for.
+ */
+struct share_inode *share_note(struct share_inode *);
+void share_unnote(struct share_inode *);
 /* A word for whoever serves the share, so that what he keeps of an object is found without a search. NULL to begin with. */
 void **share_inode_user(struct share_inode *);
 /* Number of inodes in the table, for tests of leaks. */

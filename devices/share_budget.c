@@ -5,10 +5,10 @@
  * Counted are objects, open files and the mounts that handles are opened on. When there are too
  * many, or the process runs out, the object that was used longest ago gives its descriptor up and
  * is found again when it is asked for. Four kinds keep theirs: the root, what is open, what has no
- * name any more (it would be gone for good), and what a running call may have borrowed: those are
- * among the SHARE_BORROW_MAX used last, as to borrow is to use, and they are never looked at. What
- * has to keep its descriptor leaves the ring until it is used again, so that nobody looks twice;
- * what is not where it was found waits among the strays.
+ * name any more (it would be gone for good) unless it is only noted, and what a running call may have
+ * borrowed: those are among the SHARE_BORROW_MAX used last, as to borrow is to use, and they are never
+ * looked at. What has to keep its descriptor leaves the ring until it is used again, so that nobody
+ * looks twice; what is not where it was found waits among the strays.
  * Thread: the owner's. Calls: log.h, share_inode.c, share_handle.c, share_place.c.
  */
 #include "share_int.h"
@@ -92,14 +92,16 @@ static enum verdict judge(struct share_inode *inode)
 
 	if (inode == inode->share->root || inode->opens)
 		return STAYS;
-	if (share_inode_statx(inode->fd, "", &st) || !st.stx_nlink)
+	if (share_inode_statx(inode->fd, "", &st))
+		return STAYS;
+	if (!st.stx_nlink && inode->refs > inode->notes)
 		return STAYS;
 	if (!inode->by_name)
 		return share_handle_keep(inode) ? STAYS : GOES;
 	found = share_place_keep(inode, &st);
 	if (found < 0)
 		return STAYS;
-	return found ? GOES : STRAYS;
+	return found || !st.stx_nlink ? GOES : STRAYS;
 }
 
 static void give_up(struct share_inode *inode)

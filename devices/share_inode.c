@@ -200,10 +200,26 @@ void share_put(struct share_inode *inode)
 {
 	while (inode) {
 		assert(inode->refs);
-		if (--inode->refs)
+		if (--inode->refs) {
+			/* It may have left the ring for a reference that is no more. */
+			if (inode->refs == inode->notes)
+				share_inode_use(inode);
 			return;
+		}
 		inode = inode_drop(inode);
 	}
+}
+
+struct share_inode *share_note(struct share_inode *inode)
+{
+	inode->notes++;
+	return share_get(inode);
+}
+
+void share_unnote(struct share_inode *inode)
+{
+	inode->notes--;
+	share_put(inode);
 }
 
 void share_inode_free_all(struct share *s)

@@ -76,8 +76,8 @@ struct share_inode {
 		struct file_handle *handle; /* NULL: not asked for yet */
 		struct share_place *place;  /* by_name; NULL: not known */
 	} back;                             /* how it is found again */
-	unsigned refs;
-	unsigned opens : 31, by_name : 1; /* share_files of it; which of back */
+	unsigned refs, notes;               /* notes are refs too */
+	unsigned opens : 31, by_name : 1;   /* share_files of it; which of back */
 	mode_t type; /* S_IFMT bits as the guest is shown them; an inode never changes them */
 	int fd;      /* O_PATH: see share_inode_fd(); -1: given up; SHARE_GONE */
 };
