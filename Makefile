@@ -54,7 +54,7 @@ $(UNIT:%=$(O)/tests/%): $(O)/tests/%: $(O)/tests/%.o $(O)/tests/fakeguest.o $(O)
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
 # One suite, a program per door.
-$(O)/tests/t_suite_share $(O)/tests/t_suite_fuse: $(SUITE:%.c=$(O)/%.o)
+$(O)/tests/t_suite_share $(O)/tests/t_suite_fuse $(O)/tests/t_suite_p9: $(SUITE:%.c=$(O)/%.o)
 
 # ---- the two commands of the README -------------------------------------------------------------
 
@@ -82,7 +82,7 @@ san-programs:
 check-san: san-programs
 	$(Q)WHERRY_SECCOMP=off tests/run.sh $(UNIT:%=build/asan/tests/%) $(TSAN_UNIT:%=build/tsan/tests/%)
 # Threads meet in these; the others have one.
-TSAN_UNIT := t_bus t_log t_loop t_loop_timer t_virtio t_blk t_serial t_irq t_vm t_vcpu t_share t_share_lock t_virtio_fs t_fuse t_storm t_threads t_window t_dax t_dax_change t_fuse_dax t_loop_poll t_fuse_lock t_fuse_threads t_fuse_siege t_suite_share t_suite_fuse
+TSAN_UNIT := t_bus t_log t_loop t_loop_timer t_virtio t_blk t_serial t_irq t_vm t_vcpu t_share t_share_lock t_virtio_fs t_fuse t_storm t_threads t_window t_dax t_dax_change t_fuse_dax t_loop_poll t_fuse_lock t_fuse_threads t_fuse_siege t_suite_share t_suite_fuse t_suite_p9
 check-cli: wherry payload
 	$(Q)tests/run.sh tests/check-cli.sh
 check-kvm: wherry payload

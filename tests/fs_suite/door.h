@@ -29,18 +29,27 @@ struct fs_held {
 	size_t objects, files;
 };
 
-/* What a protocol may lack. Order: lack_names[] of run.c. */
+/* What a protocol may lack, of what tests ask for. */
 enum {
-	FS_FLAGS = 1,       /* rename with flags */
-	FS_TMPFILE = 2,     /* files without a name */
-	FS_SPACE = 4,       /* fallocate */
-	FS_SEEK = 8,        /* SEEK_DATA and SEEK_HOLE */
-	FS_COPY = 16,       /* copy_file_range */
-	FS_IOCTL = 32,      /* flags of a file */
-	FS_SYNCFS = 64,     /* syncs of a file system */
-	FS_BSD_LOCKS = 128, /* flock() */
-	FS_GROUPS = 256,    /* a group of the caller beside his own */
-	FS_UMASK = 512,     /* an umask that a default ACL replaces */
+	FS_FLAGS = 1,           /* rename with flags */
+	FS_TMPFILE = 2,         /* files without a name */
+	FS_SPACE = 4,           /* fallocate */
+	FS_SEEK = 8,            /* SEEK_DATA and SEEK_HOLE */
+	FS_COPY = 16,           /* copy_file_range */
+	FS_IOCTL = 32,          /* flags of a file */
+	FS_SYNCFS = 64,         /* syncs of a file system */
+	FS_BSD_LOCKS = 128,     /* flock() */
+	FS_GROUPS = 256,        /* a group of the caller beside his own */
+	FS_UMASK = 512,         /* an umask that a default ACL replaces */
+	FS_BAD_LOOKUPS = 1024,  /* lookups that are refused for their name */
+	FS_EMPTY_VALUES = 2048, /* an empty attribute in place of another that must be there */
+	FS_OWN_LOCKS = 4096,    /* being told that locks are the guest's own to keep */
+};
+
+/* A row of what a door lacks, and why. Its name completes "the door has no ...". */
+struct fs_lack {
+	unsigned what; /* FS_*; 0: no test asks for it */
+	const char *name, *why;
 };
 
 /* A share and how it is entered. */
@@ -72,7 +81,7 @@ struct fs_setup {
 
 struct fs_door {
 	const char *name;
-	unsigned lacks;
+	const struct fs_lack *lacks; /* ends with a row of zeros; NULL: nothing */
 
 	/* 0, or -errno if the host cannot do what the setup asks for. */
 	int (*mount)(const struct fs_setup *, const char *path);
@@ -141,7 +150,7 @@ struct fs_door {
 	void (*flush)(struct fs_file *, uint64_t owner);
 };
 
-extern const struct fs_door door_share, door_fuse;
+extern const struct fs_door door_share, door_fuse, door_p9;
 
 /* setup->door of door_fuse: the session, and what of it is used. */
 struct fs_fuse {
@@ -151,6 +160,14 @@ struct fs_fuse {
 	bool newest;      /* 7.45, and what came since 7.31: STATX, COPY_FILE_RANGE_64 */
 	bool plus;        /* lists by READDIRPLUS */
 	unsigned threads; /* that serve, in turns; 0: one */
+};
+
+/* setup->door of door_p9: the client. */
+struct fs_p9 {
+	uint32_t msize;
+	bool old;       /* removes and renames what a fid stands for, not names in directories */
+	unsigned piece; /* messages lie in pieces of so many bytes; 0: as Linux has them */
+	int multidevs;  /* enum p9_multidevs */
 };
 
 /* Every test that is for it, with each setup, as TAP; returns what main() is to return. */

@@ -172,17 +172,23 @@ static void whole_files(void)
 	fs->forget(o);
 }
 
-/* Where the guest keeps them itself, it is told so and nothing is locked. */
+/* Where the guest keeps them itself, it is told so if that can be said, and nothing is locked. */
 static void guests_own(void)
 {
+	struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	struct fs_obj *o = make_file(bed.dir, "f", "x");
 	struct fs_file *f = open_obj(o, O_RDWR);
-	int err = lock(f, A, F_WRLCK, 0, 9);
+	int h, err = lock(f, A, F_WRLCK, 0, 9);
 
-	if (bed.setup->share.locks == SHARE_LOCKS_GUEST)
-		must(err == -EOPNOTSUPP || err == -ENOSYS);
-	else
+	host(h = openat(bed.host, "f", O_RDWR | O_CLOEXEC));
+	if (bed.setup->share.locks == SHARE_LOCKS_HOST) {
 		want(err, 0);
+		want(fcntl(h, F_OFD_SETLK, &fl), -1);
+	} else {
+		must(lacks(FS_OWN_LOCKS) ? !err : err == -EOPNOTSUPP || err == -ENOSYS);
+		host(fcntl(h, F_OFD_SETLK, &fl));
+	}
+	close(h);
 	fs->flush(f, A);
 	fs->release(f);
 	fs->forget(o);

@@ -144,7 +144,7 @@ static void op_xattr(struct model *m)
 	static const char *const names[] = {"user.a", "user.b", "user.c"};
 	const char *name = names[pick(m, ARRAY_LEN(names))];
 	const int flags = (int)pick(m, 3); /* XATTR_CREATE, XATTR_REPLACE */
-	const size_t n = pick(m, 40);
+	size_t n = pick(m, 40);
 	const bool take = chance(m, 3);
 	char value[40], path[64], list[4096];
 	struct pair p;
@@ -153,6 +153,8 @@ static void op_xattr(struct model *m)
 
 	if (!pair_find(m, &p))
 		return;
+	if (!n && flags == XATTR_REPLACE && lacks(FS_EMPTY_VALUES))
+		n = 1;
 	note(m, take ? "removexattr %s" : "setxattr %s", name);
 	fill(value, sizeof(value), m->seed);
 	err = take ? fs->removexattr(p.o, name) : fs->setxattr(p.o, name, value, n, flags, false);
@@ -272,7 +274,7 @@ static void op_fallocate(struct model *m)
 	uint64_t at = pick(m, MOST / 2), n = 1 + pick(m, PIECE);
 	struct stat st;
 
-	if (!f || fs->lacks & FS_SPACE)
+	if (!f || lacks(FS_SPACE))
 		return;
 	if (chance(m, 2)) {
 		at &= ~4095ull;
@@ -296,7 +298,7 @@ static void op_copy(struct model *m)
 	int64_t got;
 	ssize_t h;
 
-	if (!from || !to || fs->lacks & FS_COPY)
+	if (!from || !to || lacks(FS_COPY))
 		return;
 	note(m, "copy %zu from %lld to %lld", n, (long long)a, (long long)b);
 	got = fs->copy(from->f, (uint64_t)a, to->f, (uint64_t)b, n);

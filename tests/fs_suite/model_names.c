@@ -176,7 +176,7 @@ static void op_tmpfile(struct model *m)
 	char path[64];
 	int err;
 
-	if (fs->lacks & FS_TMPFILE)
+	if (lacks(FS_TMPFILE))
 		return;
 	s = spot_find(m);
 	note(m, "tmpfile, mode %o, linked as %s", mode, s.name);
@@ -222,7 +222,7 @@ static void op_rename(struct model *m)
 		0, 0, 0, RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT};
 	/* A whiteout of the host's has no place for what a mapped share knows of it. */
 	const unsigned nsome = ARRAY_LEN(some) - bed.mapped;
-	const unsigned flags = fs->lacks & FS_FLAGS ? 0 : some[pick(m, nsome)];
+	const unsigned flags = lacks(FS_FLAGS) ? 0 : some[pick(m, nsome)];
 	struct spot from = spot_find(m), to = spot_find(m);
 	int err, h;
 

@@ -37,6 +37,14 @@ static void every_byte(void)
 	fs->release(d);
 }
 
+/* A way that is no name may still be one to walk: to nothing, or up. */
+static int lookup_error(const char *name, int err)
+{
+	if (err != -EINVAL || !lacks(FS_BAD_LOOKUPS))
+		return err;
+	return strcmp(name, "..") != 0 ? -ENOENT : 0;
+}
+
 /* What each verb says to a name; "there" exists. */
 static void all_verbs_say(const char *name, int err)
 {
@@ -44,7 +52,7 @@ static void all_verbs_say(const char *name, int err)
 	struct fs_obj *there = find(bed.dir, "there");
 	struct statx st;
 
-	want(look(bed.dir, name, NULL), err);
+	want(look(bed.dir, name, NULL), lookup_error(name, err));
 	for (unsigned i = 0; i < ARRAY_LEN(kinds); i++)
 		want(try_make(kinds[i], bed.dir, name, 0755, &as_root, NULL), err);
 	want(fs->link(there, bed.dir, name, &st), err);
@@ -52,7 +60,7 @@ static void all_verbs_say(const char *name, int err)
 	want(fs->rmdir(bed.dir, name), err);
 	want(fs->rename(bed.dir, name, bed.dir, "to", 0), err);
 	want(fs->rename(bed.dir, "there", bed.dir, name, 0), err);
-	if (!(fs->lacks & FS_FLAGS))
+	if (!lacks(FS_FLAGS))
 		want(fs->rename(bed.dir, "there", bed.dir, name, RENAME_NOREPLACE), err);
 	must(fs->same(there, there) && look(bed.dir, "there", NULL) == 0);
 	fs->forget(there);

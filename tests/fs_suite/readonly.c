@@ -37,11 +37,11 @@ static void change_names(struct fs_obj *f, struct fs_obj *d)
 	want(fs->rmdir(bed.dir, "empty"), -EROFS);
 	want(fs->rename(bed.dir, "f", bed.dir, "x", 0), -EROFS);
 	want(fs->rename(bed.dir, "f", d, "g", 0), -EROFS);
-	if (!(fs->lacks & FS_FLAGS)) {
+	if (!lacks(FS_FLAGS)) {
 		want(fs->rename(bed.dir, "f", bed.dir, "l", RENAME_EXCHANGE), -EROFS);
 		want(fs->rename(bed.dir, "f", bed.dir, "x", RENAME_WHITEOUT), -EROFS);
 	}
-	if (!(fs->lacks & FS_TMPFILE))
+	if (!lacks(FS_TMPFILE))
 		want(fs->tmpfile(bed.dir, O_RDWR, 0600, &as_root, &o, &file, &st), -EROFS);
 }
 
@@ -76,11 +76,11 @@ static void change_contents(struct fs_obj *o)
 	f = open_obj(o, O_RDONLY);
 	want(fs->write(f, "x", 1, 0, 0), -EROFS);
 	want(fs->write(f, "x", 1, 0, FS_KILL_PRIV), -EROFS);
-	if (!(fs->lacks & FS_SPACE))
+	if (!lacks(FS_SPACE))
 		want(fs->fallocate(f, 0, 0, 100), -EROFS);
-	if (!(fs->lacks & FS_COPY))
+	if (!lacks(FS_COPY))
 		want(fs->copy(f, 0, f, 100, 1), -EROFS);
-	if (!(fs->lacks & FS_IOCTL))
+	if (!lacks(FS_IOCTL))
 		want(fs->ioctl(f, 0x40086602, &flags, sizeof(flags), 0), -EROFS);
 	fs->release(f);
 }

@@ -25,19 +25,6 @@ static const struct fs_test *const tables[] = {
 	host_tests, budget_tests, readonly_tests, model_tests,
 };
 
-static const char *const lack_names[] = {
-	"renames with flags",
-	"files without a name",
-	"fallocate",
-	"holes",
-	"copies",
-	"flags of files",
-	"syncs",
-	"flock",
-	"groups",
-	"an umask",
-};
-
 struct fs_bed bed;
 const struct fs_door *fs;
 
@@ -218,14 +205,26 @@ static void say(const struct fs_test *t, enum result r)
 		printf("#   %s\n", verdict.said);
 }
 
+static const struct fs_lack *lack_of(unsigned what)
+{
+	for (const struct fs_lack *l = fs->lacks; l && l->name; l++)
+		if (l->what & what)
+			return l;
+	return NULL;
+}
+
+bool lacks(unsigned what)
+{
+	return lack_of(what);
+}
+
 static bool door_lacks(const struct fs_test *t)
 {
-	const unsigned lacks = t->needs & fs->lacks;
+	const struct fs_lack *l = lack_of(t->needs);
 
-	if (!lacks)
+	if (!l)
 		return false;
-	snprintf(verdict.said, sizeof(verdict.said), "the door has no %s",
-		 lack_names[__builtin_ctz(lacks)]);
+	snprintf(verdict.said, sizeof(verdict.said), "the door has no %s: %s", l->name, l->why);
 	return true;
 }
 
@@ -379,6 +378,8 @@ int fs_suite(const struct fs_door *door, const struct fs_setup *setups, size_t n
 	const char *only = getenv("SUITE_SETUP");
 
 	fs = door;
+	for (const struct fs_lack *l = door->lacks; l && l->name; l++)
+		printf("# %s has no %s: %s\n", door->name, l->name, l->why);
 	for (size_t i = 0; i < n; i++)
 		if (!only || strstr(setups[i].name, only))
 			run_apart(&setups[i]);

@@ -67,6 +67,8 @@ struct fs_bed {
 };
 extern struct fs_bed bed;
 extern const struct fs_door *fs;
+/* The door lacks any of these. */
+bool lacks(unsigned what);
 
 /* ---- saying what was wrong ---- */
 
