@@ -41,13 +41,15 @@ ${CC:-gcc} -std=gnu17 -O2 -D_GNU_SOURCE -o "$work/lease" tests/lease.c || exit 1
 
 prepare() { # the host's side of a machine, in $work/m
 	rm -rf "$work/m"
-	mkdir -p "$work/m/share" "$work/m/ro" "$work/m/outside"
+	mkdir -p "$work/m/share" "$work/m/share9" "$work/m/ro" "$work/m/outside"
 	"$payload/pattern" make "$work/m/disk.img" 8M
 	"$payload/pattern" make "$work/m/ro.img" 4M
 	"$payload/pattern" make "$work/m/share/from-host.dat" 300007
 	cp "$work/m/share/from-host.dat" "$work/m/ro/"
+	cp "$work/m/share/from-host.dat" "$work/m/share9/"
 	echo "not for the guest" >"$work/m/outside/secret"
 	ln -s ../outside "$work/m/share/outside"
+	ln -s ../outside "$work/m/share9/outside"
 }
 
 config() { # TRANSPORT KERNEL VCPUS MIB BOOT_ARGS [QUEUES]
@@ -63,6 +65,10 @@ config() { # TRANSPORT KERNEL VCPUS MIB BOOT_ARGS [QUEUES]
 		"fs": [
 			{"tag": "share", "path": "$work/m/share", "dax": 4, "queues": ${6:-1}, "locks": "host"},
 			{"tag": "ro", "path": "$work/m/ro", "readonly": true, "dax": 2}
+		],
+		"p9": [
+			{"tag": "share9", "path": "$work/m/share9", "locks": "host"},
+			{"tag": "ro9", "path": "$work/m/ro", "readonly": true}
 		]
 	}
 	END
@@ -100,8 +106,8 @@ left_on_disk() {
 		"$payload/pattern" check "$work/m/disk.img" 1M 1M 42 &&
 		"$payload/pattern" check "$work/m/disk.img" 2M 6M
 }
-left_in_share() {
-	local g=$work/m/share/guest
+left_in() { # SHARE
+	local g=$work/m/$1/guest
 	[ "$(ls -A "$g" | tr '\n' ' ')" = "dir hard kept.dat moved.dat soft " ] && [ -z "$(ls -A "$g/dir")" ] &&
 		[ "$(stat -c '%s %a %h' "$g/kept.dat")" = "200123 600 2" ] && [ "$g/hard" -ef "$g/kept.dat" ] &&
 		[ "$(readlink "$g/soft")" = kept.dat ] && [ "$(stat -c %s "$g/moved.dat")" = 8192 ] &&
@@ -110,17 +116,18 @@ left_in_share() {
 untouched() {
 	"$payload/pattern" check "$work/m/ro.img" && "$payload/pattern" check "$work/m/share/from-host.dat" &&
 		cmp "$work/m/ro/from-host.dat" "$work/m/share/from-host.dat" &&
+		cmp "$work/m/share9/from-host.dat" "$work/m/share/from-host.dat" &&
 		[ "$(ls -A "$work/m/ro")" = from-host.dat ] && [ "$(ls -A "$work/m/outside")" = secret ]
 }
 # The only words are those about the driver that breaks the rules, once per device, and about the end of a mapped file.
 said_little() {
-	! grep -Ev '(blk0|fs0): queue [0-9]+: the driver broke the rules|fs0: a file was cut short' "$work/stderr" &&
-		[ "$(wc -l <"$work/stderr")" -le 3 ] && [ "$(grep -c 'broke the rules' "$work/stderr")" = 2 ]
+	! grep -Ev '(blk0|fs0|9p0): queue [0-9]+: the driver broke the rules|fs0: a file was cut short' "$work/stderr" &&
+		[ "$(wc -l <"$work/stderr")" -le 4 ] && [ "$(grep -c 'broke the rules' "$work/stderr")" = 3 ]
 }
 
 everything() { # TRANSPORT ENGINE KERNEL VCPUS MIB QUEUES OPTIONS...
 	local name="$1 $2 $3" status jobs
-	jobs="rng:test blk:test:id=disk0 blk1:testro fs:test fs1:testro fs:more fs:queues:queues=$6 fs:dax fs1:daxro blk:ring,reset,registers,irq host:test"
+	jobs="rng:test blk:test:id=disk0 blk1:testro fs:test fs1:testro fs:more fs:queues:queues=$6 fs:dax fs1:daxro 9p:test 9p1:testro blk:ring,reset,registers,irq host:test"
 	prepare
 	config "$1" "$3" "$4" "$5" "${*:7} $jobs" "$6"
 	boot WHERRY_ENGINE="$2"
@@ -129,7 +136,8 @@ everything() { # TRANSPORT ENGINE KERNEL VCPUS MIB QUEUES OPTIONS...
 	ok $status "$name: wherry's exit status is 0 ($status)"
 	try "$name: wherry says what it must and no more" said_little
 	try "$name: the host finds on the disk what the guest wrote" left_on_disk
-	try "$name: the host finds in the share what the guest left" left_in_share
+	try "$name: the host finds in the share what the guest left" left_in share
+	try "$name: and in the one by 9p" left_in share9
 	try "$name: nothing else was touched" untouched
 }
 

@@ -11,7 +11,7 @@
  *   blk    test testro ring reset irq registers, read write randread randwrite flush exit doorbell
  *   fs     test testro queues more dax daxro, read write randread randwrite getattr lookup fsync stat openread create unlink
  *          readdir readdirplus daxread exit doorbell
- *   9p     the same benchmarks but daxread
+ *   9p     test testro, the same benchmarks but daxread
  *   rng    test          host   test, spin pio cpuid
  *   end    poweroff acpi-reset pci-reset i8042-reset panic triple-fault hang
  */
@@ -56,6 +56,16 @@ static void fs_run(struct vdev *d, struct job *j)
 		fs_job(d, j);
 }
 
+static void p9_run(struct vdev *d, struct job *j)
+{
+	if (text_equal(j->op, "test"))
+		p9_test(d);
+	else if (text_equal(j->op, "testro"))
+		p9_test_readonly(d);
+	else
+		p9_job(d, j);
+}
+
 static void rng_run(struct vdev *d, struct job *j)
 {
 	(void)j;
@@ -69,7 +79,7 @@ static const struct {
 } kinds[] = {
 	{"blk", VIRTIO_ID_BLOCK, blk_run},
 	{"fs", VIRTIO_ID_FS, fs_run},
-	{"9p", VIRTIO_ID_9P, p9_job},
+	{"9p", VIRTIO_ID_9P, p9_run},
 	{"rng", VIRTIO_ID_RNG, rng_run},
 };
 

@@ -111,6 +111,8 @@ void blk_test(struct vdev *, const struct job *);
 void blk_test_readonly(struct vdev *);
 void fs_job(struct vdev *, struct job *);
 void p9_job(struct vdev *, struct job *);
+void p9_test(struct vdev *);
+void p9_test_readonly(struct vdev *);
 void fs_test(struct vdev *, const struct job *);
 void fs_test_readonly(struct vdev *);
 void fs_queue_test(struct vdev *, const struct job *);
