@@ -171,36 +171,50 @@ void virtq_reset(struct virtq *vq)
 
 /* ---- pop ---- */
 
-/* Where in which table the walk is. */
+/* A descriptor as numbers of ours. */
+struct desc {
+	uint64_t addr;
+	uint32_t len;
+	uint32_t flags; /* in its low half */
+	uint32_t next;
+};
+
+/* Where in which table the walk is, and what it has found. */
 struct walk {
 	const struct vring_desc *table;
 	uint32_t entries;
 	uint32_t
 		left; /* descriptors this chain may still have: the ring size, also over an indirect table (A1) */
-	uint16_t next;
+	uint32_t next;
 	bool indirect;
+	struct iovec *iov; /* where the next one goes */
+	struct iovec *wr;  /* the first writable one; NULL: none yet */
+	uint64_t rd_len,
+		len; /* of what is before wr; of all. No ring is long enough to make it wrap */
 };
 
 /*
  * One descriptor, copied once: the driver may rewrite the original at any moment. The empty asm makes the copy opaque,
- * or the compiler would be free to load a field again after it was checked.
+ * or the compiler would be free to load a part again after it was checked.
  */
-static inline struct vring_desc copy_desc(const struct walk *w)
+static inline struct desc copy_desc(const struct walk *w)
 {
-	struct vring_desc d;
+	const uint8_t *at = (const uint8_t *)w->table + w->next * sizeof(struct vring_desc);
+	uint64_t addr, rest;
 
-	/* Byte-wise, as an indirect table may lie at any address. */
-	memcpy(&d, (const uint8_t *)w->table + w->next * sizeof(d), sizeof(d));
-	__asm__ volatile("" : "+m"(d));
-	d.addr = le64toh(d.addr);
-	d.len = le32toh(d.len);
-	d.flags = le16toh(d.flags);
-	d.next = le16toh(d.next);
-	return d;
+	/* By memcpy, as an indirect table may lie at any address. */
+	memcpy(&addr, at, sizeof(addr));
+	memcpy(&rest, at + sizeof(addr), sizeof(rest));
+	__asm__ volatile("" : "+r"(addr), "+r"(rest));
+	rest = le64toh(rest);
+	return (struct desc){.addr = le64toh(addr),
+			     .len = (uint32_t)rest,
+			     .flags = (uint32_t)(rest >> 32),
+			     .next = (uint32_t)(rest >> 48)};
 }
 
 /* 2.7.5.3: a table ends the chain in the ring; it does not nest; its own descriptor's WRITE flag means nothing. */
-static int enter_table(const struct virtq *vq, struct walk *w, const struct vring_desc *d)
+static int enter_table(const struct virtq *vq, struct walk *w, const struct desc *d)
 {
 	uint32_t n = d->len / (uint32_t)sizeof(struct vring_desc);
 
@@ -219,53 +233,72 @@ static int enter_table(const struct virtq *vq, struct walk *w, const struct vrin
 }
 
 /* A buffer of no bytes is legal and nothing: it gets no iovec (A5). */
-static inline int add_buffer(const struct virtq *vq, struct chain *c, const struct vring_desc *d)
+static inline int add_buffer(const struct virtq *vq, struct walk *w, const struct desc *d)
 {
-	uint32_t sum;
+	const bool writable = d->flags & VRING_DESC_F_WRITE;
 	void *p;
 
-	if (!(d->flags & VRING_DESC_F_WRITE) && c->nwr)
+	if (!writable && w->wr)
 		return -EPROTO; /* 2.7.4.2 (A9) */
 	if (!d->len)
 		return 0;
-	if (__builtin_add_overflow(c->rd_len + c->wr_len, d->len, &sum))
-		return -EPROTO;
 	/* All in one region of RAM, or in one window, or nothing: no device memory, no wrap, no seam (A6, A25). */
 	p = mem_buffer(vq->mem, GPA(d->addr), d->len);
 	if (!p)
 		return -EPROTO;
-	c->iov[c->nrd + c->nwr] = (struct iovec){.iov_base = p, .iov_len = d->len};
-	if (d->flags & VRING_DESC_F_WRITE) {
-		c->nwr++;
-		c->wr_len += d->len;
-	} else {
-		c->nrd++;
-		c->rd_len += d->len;
+	if (writable && !w->wr) {
+		w->wr = w->iov;
+		w->rd_len = w->len;
 	}
+	*w->iov++ = (struct iovec){.iov_base = p, .iov_len = d->len};
+	w->len += d->len;
+	return 0;
+}
+
+static inline int walk_on(const struct virtq *vq, struct walk *w)
+{
+	struct desc d;
+	int r;
+
+	do {
+		if (w->next >= w->entries || !w->left--)
+			return -EPROTO;
+		d = copy_desc(w);
+		if (d.flags & VRING_DESC_F_INDIRECT) {
+			r = enter_table(vq, w, &d);
+			d.flags = VRING_DESC_F_NEXT;
+		} else {
+			r = add_buffer(vq, w, &d);
+			w->next = d.next;
+		}
+		if (r)
+			return r;
+	} while (d.flags & VRING_DESC_F_NEXT);
 	return 0;
 }
 
 static int walk_chain(const struct virtq *vq, struct chain *c)
 {
-	struct walk w = {.table = vq->desc, .entries = vq->size, .left = vq->size, .next = c->head};
-	struct vring_desc d;
-	int r;
+	struct walk w = {.table = vq->desc,
+			 .entries = vq->size,
+			 .left = vq->size,
+			 .next = c->head,
+			 .iov = c->iov};
+	int r = walk_on(vq, &w);
 
-	do {
-		if (w.next >= w.entries || !w.left--)
-			return -EPROTO;
-		d = copy_desc(&w);
-		if (d.flags & VRING_DESC_F_INDIRECT) {
-			r = enter_table(vq, &w, &d);
-			d.flags = VRING_DESC_F_NEXT;
-		} else {
-			r = add_buffer(vq, c, &d);
-			w.next = d.next;
-		}
-		if (r)
-			return r;
-	} while (d.flags & VRING_DESC_F_NEXT);
-	return c->rd_len + c->wr_len ? 0 : -EPROTO;
+	if (r)
+		return r;
+	if (!w.len || w.len > UINT32_MAX)
+		return -EPROTO;
+	if (!w.wr) {
+		w.wr = w.iov;
+		w.rd_len = w.len;
+	}
+	c->nrd = (uint16_t)(w.wr - c->iov);
+	c->nwr = (uint16_t)(w.iov - w.wr);
+	c->rd_len = (uint32_t)w.rd_len;
+	c->wr_len = (uint32_t)(w.len - w.rd_len);
+	return 0;
 }
 
 /* 1: avail_seen is ahead of avail_next; 0: nothing new; -EPROTO: further ahead than there are descriptors (A3). */
@@ -365,8 +398,6 @@ static int take(struct virtq *vq, struct chain **out)
 	c = req_at(vq, head);
 	c->vq = vq;
 	c->head = head;
-	c->nrd = c->nwr = 0;
-	c->rd_len = c->wr_len = 0;
 	c->iov = vq->iovs + (size_t)head * (vq->size + IOV_PAD);
 	if (walk_chain(vq, c))
 		return -EPROTO;

@@ -130,32 +130,17 @@ void mem_destroy(struct mem *m)
 	free(m);
 }
 
-void *mem_span(const struct mem *m, gpa_t gpa, uint64_t n)
+void *mem_window(const struct mem *m, gpa_t gpa, uint64_t n)
 {
-	for (unsigned i = 0; i < m->nregions; i++) {
-		const struct mem_region *r = &m->region[i];
-
-		/* Differences only: no sum of the guest's numbers is ever formed, so none can wrap. */
-		if (gpa.v < r->base || gpa.v - r->base >= r->len)
-			continue;
-		return n && n <= r->len - (gpa.v - r->base) ? r->host + (gpa.v - r->base) : NULL;
-	}
-	return NULL;
-}
-
-void *mem_buffer(const struct mem *m, gpa_t gpa, uint64_t n)
-{
-	void *p = mem_span(m, gpa, n);
-
-	for (const struct window *w = m->windows; !p && w; w = w->next) {
+	for (const struct window *w = m->windows; w; w = w->next) {
 		/* One load: the guest may move the window meanwhile, the host's side stays. */
 		uint64_t base = __atomic_load_n(&w->base, __ATOMIC_RELAXED);
 
 		if (base && gpa.v >= base && gpa.v - base < w->size && n &&
 		    n <= w->size - (gpa.v - base))
-			p = w->host + (gpa.v - base);
+			return w->host + (gpa.v - base);
 	}
-	return p;
+	return NULL;
 }
 
 int mem_read(const struct mem *m, gpa_t gpa, void *dst, size_t n)

@@ -22,7 +22,7 @@
 #define MEM_REGIONS 2
 
 struct mem_region {
-	uint64_t base, len; /* guest-physical; len is page aligned */
+	uint64_t base, len; /* guest-physical; len is page aligned, 0: there is none */
 	uint8_t *host;
 };
 
@@ -48,16 +48,42 @@ void mem_destroy(struct mem *);
 int mem_read(const struct mem *, gpa_t, void *dst, size_t n) must_check;
 int mem_write(struct mem *, gpa_t, const void *src, size_t n) must_check;
 
+static inline void *mem_region_span(const struct mem_region *r, gpa_t gpa, uint64_t n)
+{
+	/*
+	 * Differences only: no sum of the guest's numbers is ever formed, so none can wrap. What is below the base comes
+	 * out beyond any length, as no region reaches the end of the address space.
+	 */
+	const uint64_t off = gpa.v - r->base;
+
+	return off < r->len && n <= r->len - off ? r->host + off : NULL;
+}
 /*
  * The host address of n bytes of guest RAM, or NULL if they are not all inside one region or n is 0. For buffers
- * that are handed to the kernel (iovecs), and for rings that live as long as the device is started.
+ * that are handed to the kernel (iovecs), and for rings that live as long as the device is started. Inline, as it is
+ * asked for every descriptor.
  */
-void *mem_span(const struct mem *, gpa_t, uint64_t n);
+static inline void *mem_span(const struct mem *m, gpa_t gpa, uint64_t n)
+{
+	void *p = NULL;
+
+	for (unsigned i = 0; i < MEM_REGIONS && !p && n; i++)
+		p = mem_region_span(&m->region[i], gpa, n);
+	return p;
+}
+
+/* What is not RAM: all in one window, or NULL. Rare. */
+void *mem_window(const struct mem *, gpa_t, uint64_t n) __attribute__((cold));
 /*
  * The same for buffers alone, which may also lie in a window (window.h), all in one: another device's DAX pages are good
  * for direct I/O. They may be inaccessible or go at any moment: system calls then say EFAULT, our own copies get zeros
  * (window_init()).
  */
-void *mem_buffer(const struct mem *, gpa_t, uint64_t n);
+static inline void *mem_buffer(const struct mem *m, gpa_t gpa, uint64_t n)
+{
+	void *p = mem_span(m, gpa, n);
+
+	return p ? p : mem_window(m, gpa, n);
+}
 
 #endif
