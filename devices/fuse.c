@@ -184,14 +184,18 @@ static unsigned access_of(const struct op *op)
 	return (op->flags & READS ? FUSE_READS : 0) | (op->flags & WRITES ? FUSE_WRITES : 0);
 }
 
+static struct cred cred_of(const struct fuse_req *req)
+{
+	return (struct cred){.uid = req->in.uid, .gid = req->in.gid};
+}
+
 static int find_handle(struct fuse_call *c, const struct op *op)
 {
 	const bool untold = op->flags & ON_DIR ? c->f->no_opendir : c->f->no_open;
-	struct cursor ahead = c->in;
 	uint64_t fh;
 	int r = -EBADF;
 
-	cursor_get(&ahead, &fh, sizeof(fh));
+	cursor_peek(&c->in, &fh, sizeof(fh));
 	c->handle = fuse_handle_find(c->f, fh, c->inode);
 	if (!c->handle && untold)
 		r = fuse_kept_get(c->f, c->node, access_of(op), &c->handle);
@@ -214,17 +218,29 @@ static int prepare(struct fuse_call *c, const struct op *op)
 	return op->flags & (ON_FILE | ON_DIR) ? find_handle(c, op) : 0;
 }
 
+/* As before the handler ran: no handler that may be begun again changes an iovec. */
+static void begin_again(struct fuse_call *c)
+{
+	struct fuse_req *req = c->req;
+
+	c->in = cursor_of(req->rd, req->nrd);
+	cursor_skip(&c->in, sizeof(req->in));
+	cursor_trim(&c->in, req->in.len - sizeof(req->in));
+	c->out = fuse_room(req);
+	c->cred = cred_of(req);
+	c->direct = 0;
+}
+
 /*
  * ENFILE is said before anything is done or counted: where files are kept for the guest, fewer are, and it is begun
  * again.
  */
 static int serve_locked(struct fuse_call *c, const struct op *op)
 {
-	const struct fuse_call again = *c;
 	int r = op->fn(c);
 
 	while (r == -ENFILE && fuse_kept_yield(c->f)) {
-		*c = again;
+		begin_again(c);
 		r = op->fn(c);
 	}
 	return r;
@@ -333,8 +349,8 @@ int fuse_serve(struct fuse *f, struct fuse_req *req)
 	if (req->in.len > f->max_io + PAGE)
 		return -EPROTO;
 	/* What is behind the message in the buffer is not part of it. */
-	c.in.left = req->in.len - sizeof(req->in);
-	c.cred = (struct cred){.uid = req->in.uid, .gid = req->in.gid};
+	cursor_trim(&c.in, req->in.len - sizeof(req->in));
+	c.cred = cred_of(req);
 	req->fuse = f;
 	req->handle = req->to = NULL;
 	req->inode = NULL;

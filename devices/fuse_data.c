@@ -28,15 +28,6 @@ static struct fuse_req *req_of(struct io_op *op)
 	return container_of(op, struct fuse_req, out.op);
 }
 
-/* Where the body of a reply that comes later is put. */
-static struct cursor late_out(struct fuse_req *req)
-{
-	struct cursor out = cursor_of(req->wr, req->nwr);
-
-	cursor_skip(&out, sizeof(struct fuse_out_header));
-	return out;
-}
-
 /* Set-id bits go, as a write of one without the right to keep them has it (D33). */
 static int kill_priv(struct fuse_call *c)
 {
@@ -90,7 +81,7 @@ static void write_put(struct cursor *out, int written)
 static void write_done(struct io_op *op, int res)
 {
 	struct fuse_req *req = req_of(op);
-	struct cursor out = late_out(req);
+	struct cursor out = fuse_room(req);
 
 	if (res >= 0) {
 		fuse_dax_wrote(req->fuse, req->handle->file, req->out.write.off + (uint64_t)res);
@@ -238,7 +229,7 @@ static void copied_put(struct fuse_req *req, struct cursor *out, int copied)
 static void copy_done(struct io_op *op, int res)
 {
 	struct fuse_req *req = req_of(op);
-	struct cursor out = late_out(req);
+	struct cursor out = fuse_room(req);
 
 	if (res >= 0) {
 		fuse_dax_wrote(req->fuse, req->to->file, req->out.copy.to_off + (uint64_t)res);

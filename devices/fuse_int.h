@@ -112,6 +112,14 @@ static inline void fuse_unlock(struct fuse *f)
 	if (f->shared)
 		pthread_mutex_unlock(&f->lock);
 }
+/* Where the body of a reply goes, also of one that comes later. */
+static inline struct cursor fuse_room(const struct fuse_req *req)
+{
+	struct cursor out = cursor_of(req->wr, req->nwr);
+
+	cursor_skip(&out, sizeof(struct fuse_out_header));
+	return out;
+}
 /* An operation is out: it has the call's handle until fuse_finish(). FUSE_PENDING. */
 int fuse_pend(struct fuse_call *);
 /* It is over: lets go of what it held and replies. bytes: of the body, already written. Without the lock. */

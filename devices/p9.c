@@ -210,7 +210,7 @@ static struct p9_call call_of(struct p9 *p9, struct p9_req *req)
 
 	cursor_skip(&c.in, P9_HEADER);
 	cursor_skip(&c.out, P9_HEADER);
-	c.out.left = MIN(c.out.left, msize - P9_HEADER);
+	cursor_trim(&c.out, msize - P9_HEADER);
 	return c;
 }
 
@@ -274,7 +274,7 @@ static bool size_right(struct p9_call *c, uint32_t size)
 
 	if (size < P9_HEADER || size > most || size - P9_HEADER > c->in.left)
 		return false;
-	c->in.left = size - P9_HEADER;
+	cursor_trim(&c->in, size - P9_HEADER);
 	return true;
 }
 

@@ -10,10 +10,9 @@
 
 int wire_cstr(struct cursor *c, char *buf, size_t cap)
 {
-	struct cursor ahead = *c;
 	size_t n = c->err ? 0 : MIN(c->left, cap), len;
 
-	cursor_get(&ahead, buf, n);
+	cursor_peek(c, buf, n);
 	len = strnlen(buf, n);
 	if (len == n) {
 		buf[0] = 0;

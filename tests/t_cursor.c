@@ -73,6 +73,46 @@ static void test_sticky(void)
 	is(c.err, -EPROTO, "a length near the end of the address space does not wrap");
 }
 
+static void test_peek(void)
+{
+	struct stream s;
+	struct cursor c = stream_init(&s);
+	char buf[12];
+
+	cursor_peek(&c, buf, 9);
+	ok(!memcmp(buf, "abcdefghi", 9) && c.left == 10, "a look over borders moves nothing");
+	cursor_skip(&c, 4);
+	cursor_peek(&c, buf, 2);
+	ok(!memcmp(buf, "ef", 2) && c.left == 6, "nor does one into a piece");
+	memset(buf, 'x', sizeof(buf));
+	cursor_peek(&c, buf, 7);
+	ok(!memcmp(buf, "\0\0\0\0\0\0\0x", 8), "one too far sees zeros");
+	cursor_get(&c, buf, 6);
+	ok(!memcmp(buf, "efghij", 6) && !c.err, "and does the stream no harm");
+}
+
+static void test_trim(void)
+{
+	struct stream s;
+	struct cursor c = stream_init(&s);
+	char buf[10];
+
+	cursor_skip(&c, 4);
+	cursor_trim(&c, 7);
+	is(c.left, 6, "a stream is not made longer");
+	cursor_trim(&c, 2);
+	cursor_get(&c, buf, 2);
+	ok(!memcmp(buf, "ef", 2) && !c.left && !c.err, "it can be cut within a piece");
+	cursor_put(&c, "Z", 1);
+	ok(c.err == -EPROTO && s.b[3] == 'g', "and what is behind the cut is out of reach");
+
+	c = stream_init(&s);
+	cursor_trim(&c, 4);
+	cursor_get(&c, buf, 3);
+	cursor_put(&c, "ZZ", 2);
+	ok(c.err == -EPROTO && s.b[0] == 'd', "also where the cut is in a piece to come");
+}
+
 static void test_put(void)
 {
 	struct stream s;
@@ -140,6 +180,8 @@ int main(void)
 {
 	test_get();
 	test_sticky();
+	test_peek();
+	test_trim();
 	test_put();
 	test_split();
 	test_iov();

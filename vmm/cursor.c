@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cursor.c - a byte stream over a guest's buffers.
+ * cursor.c - a byte stream over a guest's buffers: what does not lie in one piece.
  *
  * Every copy is bounded by left before it begins, so the walk below cannot run off the array; what
  * is copied out is host data from then on and is never read from guest RAM again (hard case A7).
@@ -9,29 +9,21 @@
  */
 #include "cursor.h"
 
-struct cursor cursor_of(const struct iovec *iov, unsigned n)
+void cursor_step(struct cursor *c)
 {
-	struct cursor c = {.iov = iov, .niov = n};
-
-	for (unsigned i = 0; i < n; i++)
-		c.left += iov[i].iov_len;
-	return c;
+	do {
+		c->at = c->iov->iov_base;
+		c->here = MIN(c->iov->iov_len, c->left);
+		c->iov++;
+	} while (!c->here);
 }
 
 /* Takes the next piece that lies in one iovec, at most n bytes. 0 < n <= left, so there is one. */
 static struct iovec next_piece(struct cursor *c, size_t n)
 {
-	struct iovec piece;
+	struct iovec piece = {.iov_base = c->at, .iov_len = MIN(n, c->here)};
 
-	while (c->off == c->iov->iov_len) {
-		c->iov++;
-		c->niov--;
-		c->off = 0;
-	}
-	piece.iov_base = (uint8_t *)c->iov->iov_base + c->off;
-	piece.iov_len = MIN(n, c->iov->iov_len - c->off);
-	c->off += piece.iov_len;
-	c->left -= piece.iov_len;
+	cursor_move(c, piece.iov_len);
 	return piece;
 }
 
@@ -39,10 +31,12 @@ static bool fits(struct cursor *c, size_t n)
 {
 	if (!c->err && n > c->left)
 		c->err = -EPROTO;
+	if (c->err)
+		c->here = 0;
 	return !c->err;
 }
 
-void cursor_get(struct cursor *c, void *dst, size_t n)
+void cursor_get_pieces(struct cursor *c, void *dst, size_t n)
 {
 	uint8_t *to = dst;
 
@@ -59,7 +53,14 @@ void cursor_get(struct cursor *c, void *dst, size_t n)
 	}
 }
 
-void cursor_put(struct cursor *c, const void *src, size_t n)
+void cursor_peek_pieces(const struct cursor *c, void *dst, size_t n)
+{
+	struct cursor ahead = *c;
+
+	cursor_get_pieces(&ahead, dst, n);
+}
+
+void cursor_put_pieces(struct cursor *c, const void *src, size_t n)
 {
 	const uint8_t *from = src;
 
@@ -74,7 +75,7 @@ void cursor_put(struct cursor *c, const void *src, size_t n)
 	}
 }
 
-void cursor_skip(struct cursor *c, size_t n)
+void cursor_skip_pieces(struct cursor *c, size_t n)
 {
 	if (!fits(c, n))
 		return;
@@ -88,12 +89,12 @@ struct cursor cursor_split(struct cursor *c, size_t n)
 
 	if (!fits(c, n))
 		return (struct cursor){.err = c->err};
-	part.left = n; /* its array goes on behind that: left is what bounds it */
+	cursor_trim(&part, n);
 	cursor_skip(c, n);
 	return part;
 }
 
-int cursor_iov(struct cursor *c, size_t n, struct iovec *out, unsigned max)
+int cursor_iov_pieces(struct cursor *c, size_t n, struct iovec *out, unsigned max)
 {
 	struct cursor walk = *c;
 	unsigned used = 0;
