@@ -18,23 +18,18 @@
 static const char dead_mark;
 #define DEAD ((void *)&dead_mark)
 
-static size_t slot_size(const struct map *m)
+/* Of a value and a key of that size: every value stays aligned. */
+static inline size_t slot_size(size_t key_size)
 {
-	return sizeof(void *) +
-	       ALIGN_UP(m->key_size, sizeof(void *)); /* every value stays aligned */
+	return sizeof(void *) + ALIGN_UP(key_size, sizeof(void *));
 }
 
-static void **slot_value(const struct map *m, size_t i)
+static void **slot_at(const struct map *m, size_t i)
 {
-	return (void **)(m->slots + i * slot_size(m));
+	return (void **)(m->slots + i * slot_size(m->key_size));
 }
 
-static unsigned char *slot_key(const struct map *m, size_t i)
-{
-	return m->slots + i * slot_size(m) + sizeof(void *);
-}
-
-static bool is_live(const void *value)
+static inline bool is_live(const void *value)
 {
 	return value && value != DEAD;
 }
@@ -56,59 +51,57 @@ void map_fini(struct map *m)
 }
 
 /* Both halves of the product: the low bits, which choose the slot, depend on all of the key. */
-static uint64_t fold(uint64_t a, uint64_t b)
+static inline uint64_t fold(uint64_t a, uint64_t b)
 {
 	unsigned __int128 p = (unsigned __int128)a * b;
 
 	return (uint64_t)p ^ (uint64_t)(p >> 64);
 }
 
-static uint64_t hash(const struct map *m, const void *key)
+static inline uint64_t hash(uint64_t seed, const unsigned char *key, size_t key_size)
 {
-	const unsigned char *p = key;
-	uint64_t h = m->seed;
+	uint64_t h = seed;
 
-	for (size_t left = m->key_size; left;) {
+	for (size_t left = key_size; left;) {
 		size_t n = MIN(left, sizeof(uint64_t));
 		uint64_t word = 0;
 
-		memcpy(&word, p, n);
+		memcpy(&word, key, n);
 		h = fold(h ^ word, 0x9e3779b97f4a7c15u ^ left);
-		p += n;
+		key += n;
 		left -= n;
 	}
-	return fold(h ^ m->seed, 0xd6e8feb86659fd93u);
-}
-
-/* Most keys are a number or two: those are compared as such. */
-static bool same_key(const struct map *m, const unsigned char *a, const void *b)
-{
-	uint64_t x[2], y[2];
-
-	if (m->key_size != sizeof(x[0]) && m->key_size != sizeof(x))
-		return !memcmp(a, b, m->key_size);
-	x[1] = y[1] = 0;
-	memcpy(x, a, m->key_size == sizeof(x) ? sizeof(x) : sizeof(x[0]));
-	memcpy(y, b, m->key_size == sizeof(y) ? sizeof(y) : sizeof(y[0]));
-	return x[0] == y[0] && x[1] == y[1];
+	return fold(h ^ seed, 0xd6e8feb86659fd93u);
 }
 
 /* The slot of key, or the one where it belongs: the first dead one on the way, else the empty one. */
-static size_t find(const struct map *m, const void *key)
+static inline void **probe(const struct map *m, const void *key, const size_t key_size)
 {
-	const size_t mask = m->cap - 1, size = slot_size(m);
-	size_t place = SIZE_MAX;
+	const size_t mask = m->cap - 1, size = slot_size(key_size);
+	void **place = NULL;
 
-	for (size_t i = hash(m, key) & mask;; i = (i + 1) & mask) {
-		const unsigned char *slot = m->slots + i * size;
-		const void *value = *(void *const *)slot;
+	for (size_t i = hash(m->seed, key, key_size) & mask;; i = (i + 1) & mask) {
+		void **slot = (void **)(m->slots + i * size);
 
-		if (!value)
-			return place == SIZE_MAX ? i : place;
-		if (value == DEAD && place == SIZE_MAX)
-			place = i;
-		if (value != DEAD && same_key(m, slot + sizeof(void *), key))
-			return i;
+		if (!*slot)
+			return place ? place : slot;
+		if (*slot == DEAD && !place)
+			place = slot;
+		if (*slot != DEAD && !memcmp(slot + 1, key, key_size))
+			return slot;
+	}
+}
+
+/* Most keys are a number or two: where the compiler knows how long they are, it hashes and compares them as such. */
+static void **find(const struct map *m, const void *key)
+{
+	switch (m->key_size) {
+	case sizeof(uint64_t):
+		return probe(m, key, sizeof(uint64_t));
+	case 2 * sizeof(uint64_t):
+		return probe(m, key, 2 * sizeof(uint64_t));
+	default:
+		return probe(m, key, m->key_size);
 	}
 }
 
@@ -118,7 +111,7 @@ void *map_get(const struct map *m, const void *key)
 
 	if (!m->slots)
 		return NULL;
-	value = *slot_value(m, find(m, key));
+	value = *find(m, key);
 	return is_live(value) ? value : NULL;
 }
 
@@ -130,21 +123,19 @@ static int rebuild(struct map *m)
 	m->cap = FIRST_CAP;
 	while (m->cap / 2 < m->used + 1)
 		m->cap *= 2;
-	m->slots = calloc(m->cap, slot_size(m));
+	m->slots = calloc(m->cap, slot_size(m->key_size));
 	if (!m->slots) {
 		*m = old;
 		return -ENOMEM;
 	}
 	m->dead = 0;
 	for (size_t i = 0; i < old.cap; i++) {
-		void *value = *slot_value(&old, i);
-		size_t to;
+		void **from = slot_at(&old, i), **to;
 
-		if (!is_live(value))
+		if (!is_live(*from))
 			continue;
-		to = find(m, slot_key(&old, i));
-		*slot_value(m, to) = value;
-		memcpy(slot_key(m, to), slot_key(&old, i), m->key_size);
+		to = find(m, from + 1);
+		memcpy(to, from, slot_size(m->key_size));
 	}
 	free(old.slots);
 	return 0;
@@ -152,10 +143,10 @@ static int rebuild(struct map *m)
 
 int map_put(struct map *m, const void *key, void *value)
 {
-	size_t i = m->slots ? find(m, key) : 0;
+	void **slot = m->slots ? find(m, key) : NULL;
 
 	assert(value);
-	if (m->slots && is_live(*slot_value(m, i)))
+	if (slot && is_live(*slot))
 		return -EEXIST;
 	/* Beyond five eighths used or dead, searches for what is not there get long. */
 	if (m->used + m->dead + 1 > m->cap / 8 * 5) {
@@ -163,19 +154,19 @@ int map_put(struct map *m, const void *key, void *value)
 
 		if (r < 0)
 			return r;
-		i = find(m, key);
+		slot = find(m, key);
 	}
-	if (*slot_value(m, i) == DEAD)
+	if (*slot == DEAD)
 		m->dead--;
-	*slot_value(m, i) = value;
-	memcpy(slot_key(m, i), key, m->key_size);
+	*slot = value;
+	memcpy(slot + 1, key, m->key_size);
 	m->used++;
 	return 0;
 }
 
 void *map_swap(struct map *m, const void *key, void *value)
 {
-	void **slot = slot_value(m, find(m, key)), *old = *slot;
+	void **slot = find(m, key), *old = *slot;
 
 	assert(value && is_live(old));
 	*slot = value;
@@ -188,7 +179,7 @@ void *map_del(struct map *m, const void *key)
 
 	if (!m->slots)
 		return NULL;
-	slot = slot_value(m, find(m, key));
+	slot = find(m, key);
 	value = *slot;
 	if (!is_live(value))
 		return NULL;
@@ -201,12 +192,12 @@ void *map_del(struct map *m, const void *key)
 bool map_next(const struct map *m, size_t *iter, const void **key, void **value)
 {
 	while (*iter < m->cap) {
-		size_t i = (*iter)++;
+		void **slot = slot_at(m, (*iter)++);
 
-		if (!is_live(*slot_value(m, i)))
+		if (!is_live(*slot))
 			continue;
-		*key = slot_key(m, i);
-		*value = *slot_value(m, i);
+		*key = slot + 1;
+		*value = *slot;
 		return true;
 	}
 	return false;
