@@ -5,8 +5,9 @@
  *   count DIRECTORY      (empty; what it makes there stays)
  *
  * Under valgrind's callgrind: before each kind of request the counts of the share's thread are cleared, after it they
- * are dumped under its name with how many there were. Requests come BATCH at a time, as a guest with depth has them.
- * Every reply is checked. Calls: fakeguest.h.
+ * are dumped under its name with how many there were. Requests come BATCH at a time, as a guest with depth has them; the
+ * share does not look for more before it sleeps, as how often it looks is a matter of time and not of the requests. Every
+ * reply is checked. Calls: fakeguest.h.
  */
 #include "../fakeguest.h"
 #include "../tap.h"
@@ -384,7 +385,7 @@ static void create_share(const char *top)
 	struct device *d;
 
 	need(fs_device.opts.n <= ARRAY_LEN(seen) && !opt_defaults(&fs_device.opts, &cfg));
-	snprintf(text, sizeof(text), "tag=count,path=%s", top);
+	snprintf(text, sizeof(text), "tag=count,poll_us=0,path=%s", top);
 	need(!opt_parse_list(&fs_device.opts, &cfg, text, seen, err));
 	fg = fg_create(MIB(64));
 	need(!fs_device.create(fg->vm, &cfg, 0, &d));
