@@ -187,8 +187,9 @@ struct walk {
 		left; /* descriptors this chain may still have: the ring size, also over an indirect table (A1) */
 	uint32_t next;
 	bool indirect;
+	uint32_t kind;     /* of buffers now: 0, then VRING_DESC_F_WRITE */
 	struct iovec *iov; /* where the next one goes */
-	struct iovec *wr;  /* the first writable one; NULL: none yet */
+	struct iovec *wr;  /* with that kind: the first writable one */
 	uint64_t rd_len,
 		len; /* of what is before wr; of all. No ring is long enough to make it wrap */
 };
@@ -232,24 +233,30 @@ static int enter_table(const struct virtq *vq, struct walk *w, const struct desc
 	return 0;
 }
 
+/* The readable ones are over. 2.7.4.2: they do not come again (A9). */
+static int begin_writable(struct walk *w)
+{
+	if (w->kind)
+		return -EPROTO;
+	w->kind = VRING_DESC_F_WRITE;
+	w->wr = w->iov;
+	w->rd_len = w->len;
+	return 0;
+}
+
 /* A buffer of no bytes is legal and nothing: it gets no iovec (A5). */
 static inline int add_buffer(const struct virtq *vq, struct walk *w, const struct desc *d)
 {
-	const bool writable = d->flags & VRING_DESC_F_WRITE;
 	void *p;
 
-	if (!writable && w->wr)
-		return -EPROTO; /* 2.7.4.2 (A9) */
+	if ((d->flags ^ w->kind) & VRING_DESC_F_WRITE && begin_writable(w))
+		return -EPROTO;
 	if (!d->len)
 		return 0;
 	/* All in one region of RAM, or in one window, or nothing: no device memory, no wrap, no seam (A6, A25). */
 	p = mem_buffer(vq->mem, GPA(d->addr), d->len);
 	if (!p)
 		return -EPROTO;
-	if (writable && !w->wr) {
-		w->wr = w->iov;
-		w->rd_len = w->len;
-	}
 	*w->iov++ = (struct iovec){.iov_base = p, .iov_len = d->len};
 	w->len += d->len;
 	return 0;
@@ -290,10 +297,8 @@ static int walk_chain(const struct virtq *vq, struct chain *c)
 		return r;
 	if (!w.len || w.len > UINT32_MAX)
 		return -EPROTO;
-	if (!w.wr) {
-		w.wr = w.iov;
-		w.rd_len = w.len;
-	}
+	if (!w.kind)
+		(void)begin_writable(&w);
 	c->nrd = (uint16_t)(w.wr - c->iov);
 	c->nwr = (uint16_t)(w.iov - w.wr);
 	c->rd_len = (uint32_t)w.rd_len;
