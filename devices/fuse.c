@@ -184,11 +184,6 @@ static unsigned access_of(const struct op *op)
 	return (op->flags & READS ? FUSE_READS : 0) | (op->flags & WRITES ? FUSE_WRITES : 0);
 }
 
-static struct cred cred_of(const struct fuse_req *req)
-{
-	return (struct cred){.uid = req->in.uid, .gid = req->in.gid};
-}
-
 static int find_handle(struct fuse_call *c, const struct op *op)
 {
 	const bool untold = op->flags & ON_DIR ? c->f->no_opendir : c->f->no_open;
@@ -227,7 +222,7 @@ static void begin_again(struct fuse_call *c)
 	cursor_skip(&c->in, sizeof(req->in));
 	cursor_trim(&c->in, req->in.len - sizeof(req->in));
 	c->out = fuse_room(req);
-	c->cred = cred_of(req);
+	c->cred = (struct cred){.uid = req->in.uid, .gid = req->in.gid};
 	c->direct = 0;
 }
 
@@ -285,16 +280,27 @@ static int wire_error(int r)
 	return r > -512 ? r : -EIO;
 }
 
+static void put_header(struct fuse_req *req, const struct fuse_out_header *h)
+{
+	struct cursor out;
+
+	if (req->nhead == 1) { /* nearly always, and of one length */
+		memcpy(req->head->iov_base, h, sizeof(*h));
+		return;
+	}
+	out = cursor_of(req->head, req->nhead);
+	cursor_put(&out, h, sizeof(*h));
+}
+
 static void reply(struct fuse_req *req, int error, uint32_t bytes)
 {
 	struct fuse_out_header h = {.len = (uint32_t)sizeof(h), .unique = req->in.unique};
-	struct cursor out = cursor_of(req->head, req->nhead);
 
 	if (error)
 		h.error = wire_error(error);
 	else
 		h.len += bytes;
-	cursor_put(&out, &h, sizeof(h));
+	put_header(req, &h);
 	req->reply(req, h.len);
 }
 
@@ -319,17 +325,45 @@ void fuse_finish(struct fuse_req *req, int error, uint32_t bytes)
 	reply(req, error, bytes);
 }
 
-static void serve(struct fuse_call *c, const struct op *op)
-{
-	size_t room = c->out.left;
-	int r = dispatch(c, op);
+/* ---- a request ---- */
 
+/* Headers may lie in any number of pieces, or share one with what follows (A10). */
+static int read_header(struct fuse_call *c)
+{
+	struct fuse_in_header *h = &c->req->in;
+
+	cursor_get(&c->in, h, sizeof(*h));
+	if (c->in.err || h->len < sizeof(*h) || h->len - sizeof(*h) > c->in.left)
+		return -EPROTO;
+	/* Overlapping buffers can make gigabytes of a few descriptors; no honest message is longer than this. */
+	if (h->len > c->f->max_io + PAGE)
+		return -EPROTO;
+	/* What is behind the message in the buffer is not part of it. */
+	cursor_trim(&c->in, h->len - sizeof(*h));
+	c->cred.uid = h->uid;
+	c->cred.gid = h->gid;
+	return 0;
+}
+
+static int serve(struct fuse_call *c, const struct op *op)
+{
+	struct fuse_req *req = c->req;
+	size_t room;
+	int r = cursor_iov(&c->out, sizeof(struct fuse_out_header), req->head,
+			   ARRAY_LEN(req->head));
+
+	if (r < 0)
+		return -EPROTO;
+	req->nhead = (unsigned)r;
+	room = c->out.left;
+	r = dispatch(c, op);
 	if (r == FUSE_PENDING)
-		return;
+		return 0;
 	/* What has no fixed length may have found no room. */
 	if (!r && c->out.err)
 		r = -EINVAL;
-	reply(c->req, r, (uint32_t)(room - c->out.left) + c->direct);
+	reply(req, r, (uint32_t)(room - c->out.left) + c->direct);
+	return 0;
 }
 
 int fuse_serve(struct fuse *f, struct fuse_req *req)
@@ -339,31 +373,17 @@ int fuse_serve(struct fuse *f, struct fuse_req *req)
 			      .in = cursor_of(req->rd, req->nrd),
 			      .out = cursor_of(req->wr, req->nwr)};
 	const struct op *op;
-	int r;
+	int r = read_header(&c);
 
-	/* Headers may lie in any number of pieces, or share one with what follows (A10). */
-	cursor_get(&c.in, &req->in, sizeof(req->in));
-	if (c.in.err || req->in.len < sizeof(req->in) || req->in.len - sizeof(req->in) > c.in.left)
-		return -EPROTO;
-	/* Overlapping buffers can make gigabytes of a few descriptors; no honest message is longer than this. */
-	if (req->in.len > f->max_io + PAGE)
-		return -EPROTO;
-	/* What is behind the message in the buffer is not part of it. */
-	cursor_trim(&c.in, req->in.len - sizeof(req->in));
-	c.cred = cred_of(req);
+	if (r)
+		return r;
 	req->fuse = f;
 	req->handle = req->to = NULL;
 	req->inode = NULL;
 	op = op_find(req->in.opcode);
-	if (op->flags & NO_REPLY) {
-		dispatch(&c, op);
-		req->reply(req, 0);
-		return 0;
-	}
-	r = cursor_iov(&c.out, sizeof(struct fuse_out_header), req->head, ARRAY_LEN(req->head));
-	if (r < 0)
-		return -EPROTO;
-	req->nhead = (unsigned)r;
-	serve(&c, op);
+	if (!(op->flags & NO_REPLY))
+		return serve(&c, op);
+	dispatch(&c, op);
+	req->reply(req, 0);
 	return 0;
 }

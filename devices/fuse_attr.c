@@ -22,11 +22,11 @@ static uint32_t attr_flags(const struct fuse *f, const struct share_inode *inode
 	return 0;
 }
 
-static void attr_fill(struct fuse *f, const struct share_inode *inode, const struct statx *st,
-		      struct fuse_attr *a)
+static struct fuse_attr attr_of(struct fuse *f, const struct share_inode *inode,
+				const struct statx *st)
 {
 	fuse_dax_told(f, inode, st->stx_size);
-	*a = (struct fuse_attr){
+	return (struct fuse_attr){
 		.ino = st->stx_ino,
 		.size = st->stx_size,
 		.blocks = st->stx_blocks,
@@ -48,10 +48,10 @@ static void attr_fill(struct fuse *f, const struct share_inode *inode, const str
 
 static int attr_put(struct fuse_call *c, const struct statx *st)
 {
-	struct fuse_attr_out o = {.attr_valid = c->f->attr_ttl.sec,
-				  .attr_valid_nsec = c->f->attr_ttl.nsec};
+	const struct fuse_attr_out o = {.attr_valid = c->f->attr_ttl.sec,
+					.attr_valid_nsec = c->f->attr_ttl.nsec,
+					.attr = attr_of(c->f, c->inode, st)};
 
-	attr_fill(c->f, c->inode, st, &o.attr);
 	cursor_put(&c->out, &o, sizeof(o));
 	return 0;
 }
@@ -67,8 +67,8 @@ int fuse_entry_fill(struct fuse *f, struct share_inode *inode, const struct stat
 		.entry_valid_nsec = f->entry_ttl.nsec,
 		.attr_valid = f->attr_ttl.sec,
 		.attr_valid_nsec = f->attr_ttl.nsec,
+		.attr = attr_of(f, inode, st),
 	};
-	attr_fill(f, inode, st, &e->attr);
 	r = fuse_node_enter(f, inode, &n);
 	if (!r)
 		e->nodeid = n->id;
@@ -94,7 +94,7 @@ int fuse_attr_get(struct fuse_call *c)
 {
 	struct fuse_getattr_in in;
 	struct share_file *file = NULL;
-	struct statx st;
+	uninit struct statx st;
 	int r;
 
 	cursor_get(&c->in, &in, sizeof(in));
@@ -139,7 +139,7 @@ int fuse_attr_statx(struct fuse_call *c)
 				   .attr_valid_nsec = c->f->attr_ttl.nsec};
 	struct fuse_statx_in in;
 	struct share_file *file = NULL;
-	struct statx st;
+	uninit struct statx st;
 	int r;
 
 	cursor_get(&c->in, &in, sizeof(in));
@@ -210,7 +210,7 @@ int fuse_attr_set(struct fuse_call *c)
 	struct fuse_setattr_in in;
 	struct share_attr attr;
 	struct share_file *file = NULL;
-	struct statx st;
+	uninit struct statx st;
 	int r;
 
 	cursor_get(&c->in, &in, sizeof(in));

@@ -76,8 +76,8 @@ static void dirent_skip(struct listing *l, const struct share_dirent *d)
 static bool plus_entry(struct listing *l, const struct share_dirent *d, struct fuse_entry_out *e)
 {
 	struct share_inode *inode = NULL;
-	struct name name;
-	struct statx st;
+	uninit struct name name;
+	uninit struct statx st;
 	int r;
 
 	*e = (struct fuse_entry_out){0};
@@ -95,7 +95,7 @@ static enum share_put list_entry(void *ctx, const struct share_dirent *d)
 {
 	struct listing *l = ctx;
 	size_t size = dirent_size(d);
-	struct fuse_entry_out e;
+	uninit struct fuse_entry_out e;
 
 	if (l->plus)
 		size += sizeof(e);

@@ -34,8 +34,8 @@ static int ext_label(struct fuse_call *c, struct cursor *body, uint32_t n)
 	if (!ctx.size || ctx.size > LABEL_MAX || ctx.size > body->left)
 		return -EINVAL;
 	cursor_get(body, name + len + 1, ctx.size);
-	c->label = (struct share_label){.name = name, .value = name + len + 1, .len = ctx.size};
-	c->cred.label = &c->label;
+	c->f->label = (struct share_label){.name = name, .value = name + len + 1, .len = ctx.size};
+	c->cred.label = &c->f->label;
 	return 0;
 }
 

@@ -89,7 +89,7 @@ static int made_put(struct fuse_call *c, struct share_inode *inode, struct share
 		    int flags, const struct statx *st)
 {
 	struct fuse_open_out o = {.open_flags = open_flags(c->f)};
-	struct fuse_entry_out e;
+	uninit struct fuse_entry_out e;
 	int r = fuse_entry_fill(c->f, inode, st, &e);
 
 	if (r) {
@@ -115,7 +115,7 @@ static int create(struct fuse_call *c, const struct name *name, const struct fus
 	int more = with_reading(c->f, flags);
 	struct share_inode *inode = NULL;
 	struct share_file *file = NULL;
-	struct statx st;
+	uninit struct statx st;
 	int r = share_create(c->inode, name, more, in->mode, &c->cred, &inode, &file, &st);
 
 	if (r == -EACCES && more != flags) {
@@ -135,7 +135,7 @@ static int create(struct fuse_call *c, const struct name *name, const struct fus
 int fuse_file_create(struct fuse_call *c)
 {
 	struct fuse_create_in in;
-	struct name name;
+	uninit struct name name;
 	int r;
 
 	cursor_get(&c->in, &in, sizeof(in));
@@ -152,7 +152,7 @@ int fuse_file_tmpfile(struct fuse_call *c)
 	struct share_file *file = NULL;
 	char nothing[sizeof(struct name)];
 	struct fuse_create_in in;
-	struct statx st;
+	uninit struct statx st;
 	int r, flags;
 
 	cursor_get(&c->in, &in, sizeof(in));

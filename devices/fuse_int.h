@@ -82,6 +82,7 @@ struct fuse {
 	struct fuse_req *waiting; /* for a lock on the host */
 	/* What must lie in one piece: values of attributes, labels, targets of links. */
 	uint8_t scratch[XATTR_SIZE_MAX];
+	struct share_label label; /* the call's cred.label, if there is one; in scratch */
 };
 
 /* A request being served. */
@@ -93,7 +94,6 @@ struct fuse_call {
 	struct share_inode *inode;  /* the node's */
 	struct fuse_handle *handle; /* of rows that ask for one: held until the handler returns */
 	struct cred cred;
-	struct share_label label; /* cred.label, if there is one */
 	uint32_t direct; /* bytes of the reply that went past out, straight into the iovecs */
 };
 

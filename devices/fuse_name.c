@@ -16,7 +16,7 @@
 /* Takes the reference over. */
 static int entry_put(struct fuse_call *c, struct share_inode *inode, const struct statx *st)
 {
-	struct fuse_entry_out e;
+	uninit struct fuse_entry_out e;
 	int r = fuse_entry_fill(c->f, inode, st, &e);
 
 	if (r)
@@ -42,8 +42,8 @@ static int negative_put(struct fuse_call *c)
 int fuse_name_lookup(struct fuse_call *c)
 {
 	struct share_inode *inode = NULL;
-	struct name name;
-	struct statx st;
+	uninit struct name name;
+	uninit struct statx st;
 	int r = wire_name(&c->in, &name);
 
 	if (r)
@@ -93,8 +93,8 @@ int fuse_name_symlink(struct fuse_call *c)
 {
 	struct share_inode *inode = NULL;
 	char target[PATH_MAX]; /* not the scratch, which may hold a label */
-	struct name name;
-	struct statx st;
+	uninit struct name name;
+	uninit struct statx st;
 	int r = wire_name(&c->in, &name);
 
 	if (!r)
@@ -120,8 +120,8 @@ int fuse_name_mknod(struct fuse_call *c)
 {
 	struct share_inode *inode = NULL;
 	struct fuse_mknod_in in;
-	struct name name;
-	struct statx st;
+	uninit struct name name;
+	uninit struct statx st;
 	int r;
 
 	cursor_get(&c->in, &in, sizeof(in));
@@ -138,8 +138,8 @@ int fuse_name_mkdir(struct fuse_call *c)
 {
 	struct share_inode *inode = NULL;
 	struct fuse_mkdir_in in;
-	struct name name;
-	struct statx st;
+	uninit struct name name;
+	uninit struct statx st;
 	int r;
 
 	cursor_get(&c->in, &in, sizeof(in));
@@ -155,8 +155,8 @@ int fuse_name_link(struct fuse_call *c)
 {
 	struct fuse_link_in in;
 	struct fuse_node *from;
-	struct name name;
-	struct statx st;
+	uninit struct name name;
+	uninit struct statx st;
 	int r;
 
 	cursor_get(&c->in, &in, sizeof(in));
@@ -173,7 +173,7 @@ int fuse_name_link(struct fuse_call *c)
 
 static int unlink_flags(struct fuse_call *c, int flags)
 {
-	struct name name;
+	uninit struct name name;
 	int r = wire_name(&c->in, &name);
 
 	return r ? r : share_unlink(c->inode, &name, flags);
@@ -192,7 +192,7 @@ int fuse_name_rmdir(struct fuse_call *c)
 static int rename_to(struct fuse_call *c, uint64_t newdir, uint32_t flags)
 {
 	struct fuse_node *to = fuse_node_find(c->f, newdir);
-	struct name from, name;
+	uninit struct name from, name;
 	int r = wire_name(&c->in, &from);
 
 	if (!r)

@@ -198,7 +198,7 @@ int share_glance(struct share_inode *dir, const struct name *, struct share_inod
  */
 int share_parent(struct share_inode *dir, struct share_inode **, struct statx *) must_check;
 
-/* file (may be NULL): ask the open file rather than the object. */
+/* file (may be NULL): ask the open file rather than the object. Where this and the lookups fail, *st may be anything. */
 int share_getattr(struct share_inode *, struct share_file *, struct statx *) must_check;
 
 /* The kernel's 32-bit form of a device number: low 8 bits of the minor, major, rest of the minor. */

@@ -236,7 +236,7 @@ static int find_again(struct share_inode *inode, int *fd, int *dirfd)
 	return share_handle_open(inode, fd);
 }
 
-static int recall(struct share_inode *inode)
+rare static int recall(struct share_inode *inode)
 {
 	struct share *s = inode->share;
 	auto_fd fd = -1;

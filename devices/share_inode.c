@@ -148,18 +148,18 @@ static int inode_find(struct share *s, int *fd, const struct statx *st, struct s
 int share_inode_adopt(struct share *s, int *fd, struct share_inode **out, struct statx *st)
 {
 	struct share_inode *inode;
-	struct statx host, shown;
+	uninit struct statx host;
 	int err = share_inode_statx(*fd, "", &host);
 
 	if (err)
 		return err;
-	shown = host;
-	err = share_owner_show(s, *fd, &shown);
+	*st = host;
+	err = share_owner_show(s, *fd, st);
 	if (err)
 		return err;
 	err = inode_find(s, fd, &host, &inode);
 	if (!err && !inode) {
-		err = inode_insert(s, fd, &host, shown.stx_mode & S_IFMT, &inode);
+		err = inode_insert(s, fd, &host, st->stx_mode & S_IFMT, &inode);
 	} else if (!err) {
 		share_get(inode);
 		share_inode_use(inode);
@@ -167,8 +167,7 @@ int share_inode_adopt(struct share *s, int *fd, struct share_inode **out, struct
 	}
 	if (err)
 		return err;
-	show(inode, &shown);
-	*st = shown;
+	show(inode, st);
 	*out = inode;
 	return 0;
 }
@@ -411,7 +410,7 @@ int share_inode_retain(struct share_inode *dir, const struct name *name)
 	int dirfd = share_inode_fd(dir), err;
 	struct share_inode *inode;
 	struct inode_key key;
-	struct statx st;
+	uninit struct statx st;
 
 	if (dirfd < 0)
 		return dirfd;
@@ -435,16 +434,13 @@ int share_inode_retain(struct share_inode *dir, const struct name *name)
 int share_getattr(struct share_inode *inode, struct share_file *file, struct statx *st)
 {
 	int fd = file ? file->io.fd : share_inode_fd(inode);
-	struct statx host;
-	int err = fd < 0 ? fd : share_inode_statx(fd, "", &host);
+	int err = fd < 0 ? fd : share_inode_statx(fd, "", st);
 
 	if (!err)
-		err = share_owner_show(inode->share, fd, &host);
-	if (err)
-		return err;
-	show(inode, &host);
-	*st = host;
-	return 0;
+		err = share_owner_show(inode->share, fd, st);
+	if (!err)
+		show(inode, st);
+	return err;
 }
 
 static int set_size(struct share_inode *inode, struct share_file *file, uint64_t size)

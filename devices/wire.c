@@ -24,7 +24,8 @@ int wire_cstr(struct cursor *c, char *buf, size_t cap)
 
 int wire_name(struct cursor *c, struct name *name)
 {
-	char buf[sizeof(name->s) + 1]; /* room for one that is too long, so that it is told apart */
+	/* Room for one that is too long, so that it is told apart. */
+	uninit char buf[sizeof(name->s) + 1];
 	int n = wire_cstr(c, buf, sizeof(buf));
 
 	return n < 0 ? n : name_check(name, buf, (size_t)n);

@@ -22,6 +22,7 @@
 
 #define ARRAY_LEN(a)      (sizeof(a) / sizeof((a)[0]))
 #define must_check        __attribute__((warn_unused_result))
+#define rare              __attribute__((cold, noinline)) /* kept out of the way of what is not */
 #define printf_like(f, a) __attribute__((format(printf, f, a)))
 #define ALIGN_UP(x, a)    (((x) + ((__typeof__(x))(a)-1)) & ~((__typeof__(x))(a)-1))
 #define ALIGN_DOWN(x, a)  ((x) & ~((__typeof__(x))(a)-1))
@@ -106,6 +107,12 @@ static inline void free_ptr(void *p)
 /* A local that is closed / freed at the end of its scope unless take_fd() / take_ptr() moved it out. */
 #define auto_fd   __attribute__((cleanup(close_fd))) int
 #define auto_free __attribute__((cleanup(free_ptr)))
+
+/*
+ * A large local that the next call fills, or fails. Release builds zero what is not initialised, so that nothing ever
+ * reads the stack's leavings; where a request would do that several times over, this says that there is no need.
+ */
+#define uninit __attribute__((uninitialized))
 
 static inline int take_fd(int *fd)
 {

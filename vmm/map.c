@@ -96,6 +96,8 @@ static inline void **probe(const struct map *m, const void *key, const size_t ke
 static void **find(const struct map *m, const void *key)
 {
 	switch (m->key_size) {
+	case sizeof(uint32_t):
+		return probe(m, key, sizeof(uint32_t));
 	case sizeof(uint64_t):
 		return probe(m, key, sizeof(uint64_t));
 	case 2 * sizeof(uint64_t):

@@ -72,8 +72,8 @@ static inline void *mem_span(const struct mem *m, gpa_t gpa, uint64_t n)
 	return p;
 }
 
-/* What is not RAM: all in one window, or NULL. Rare. */
-void *mem_window(const struct mem *, gpa_t, uint64_t n) __attribute__((cold));
+/* What is not RAM: all in one window, or NULL. */
+rare void *mem_window(const struct mem *, gpa_t, uint64_t n);
 /*
  * The same for buffers alone, which may also lie in a window (window.h), all in one: another device's DAX pages are good
  * for direct I/O. They may be inaccessible or go at any moment: system calls then say EFAULT, our own copies get zeros
