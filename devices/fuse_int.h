@@ -15,16 +15,27 @@
 
 #include "dax.h"
 #include "fuse.h"
-#include "../vmm/map.h"
 #include <linux/limits.h>
 #include <linux/xattr.h>
 #include <pthread.h>
 
-/* An object the guest knows. */
+/* An object the guest knows; a place for one, if nlookup is 0. */
 struct fuse_node {
 	uint64_t id, nlookup;
-	struct share_inode *inode; /* one reference */
-	struct fuse_handle *kept;  /* how it is open for a guest that does not say when; or NULL */
+	union {
+		struct share_inode *inode; /* one reference */
+		struct fuse_node *unused;  /* the next such place */
+	};
+	struct fuse_handle *kept; /* how it is open for a guest that does not say when; or NULL */
+};
+
+/* Places lie in pieces that never move, so that finding one is no search, and most often neither is making one. */
+#define FUSE_NODE_PIECE 512
+struct fuse_nodes {
+	struct fuse_node **pieces;
+	uint32_t npieces;
+	struct fuse_node *unused;
+	size_t used;
 };
 
 /* An open file; lives until nobody holds it and no operation is on it. */
@@ -72,8 +83,7 @@ struct fuse {
 	bool no_open;    /* the guest opens files without telling */
 	bool no_opendir; /* and directories */
 	struct fuse_node root;
-	struct map nodes; /* id -> node; the share's object knows its node too */
-	uint64_t next_node;
+	struct fuse_nodes nodes; /* the share's object knows its node too */
 	struct fuse_handles handles;
 	struct {
 		struct fuse_handle *newest, *oldest;

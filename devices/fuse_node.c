@@ -4,38 +4,79 @@
  *
  * The counts are exact in both directions: one too few frees an object the guest still names, one too many leaks a
  * descriptor (hard case D9). Found-or-entered and dropped-at-zero cannot overlap, as all of it is under the session lock
- * (D10). Calls: share.h, dax.h, map.h, fuse_handle.c, fuse_kept.c.
+ * (D10). An id is the place of the node and how often that place was given away: it is found without a search, and for
+ * sixty thousand millions of objects at that place, never means another (D13). Places are a small part of what an object
+ * takes; they are kept for the next ones. Calls: share.h, dax.h, fuse_handle.c, fuse_kept.c.
  */
 #include "fuse_int.h"
 #include "dax.h"
+
+/* Places begin behind the root, which has none. */
+#define PLACE_BITS  28
+#define FIRST_PLACE (FUSE_ROOT_ID + 1)
+#define PLACES_MAX  ((1u << PLACE_BITS) - FIRST_PLACE)
 
 /* ---- nodes ---- */
 
 struct fuse_node *fuse_node_find(struct fuse *f, uint64_t id)
 {
-	return id == FUSE_ROOT_ID ? &f->root : map_get(&f->nodes, &id);
+	const uint64_t place = (id & ((1u << PLACE_BITS) - 1)) - FIRST_PLACE;
+	struct fuse_node *n;
+
+	if (id == FUSE_ROOT_ID)
+		return &f->root;
+	if (place / FUSE_NODE_PIECE >= f->nodes.npieces)
+		return NULL;
+	n = &f->nodes.pieces[place / FUSE_NODE_PIECE][place % FUSE_NODE_PIECE];
+	return n->nlookup && n->id == id ? n : NULL;
+}
+
+static int piece_add(struct fuse_nodes *t)
+{
+	const uint32_t first = t->npieces * FUSE_NODE_PIECE;
+	struct fuse_node **pieces, *piece;
+
+	if (first > PLACES_MAX - FUSE_NODE_PIECE)
+		return -ENOMEM;
+	pieces = realloc(t->pieces, (t->npieces + 1) * sizeof(*pieces));
+	if (!pieces)
+		return -ENOMEM;
+	t->pieces = pieces;
+	piece = calloc(FUSE_NODE_PIECE, sizeof(*piece));
+	if (!piece)
+		return -ENOMEM;
+	for (uint32_t i = FUSE_NODE_PIECE; i--;) {
+		piece[i].id = FIRST_PLACE + first + i;
+		piece[i].unused = t->unused;
+		t->unused = &piece[i];
+	}
+	t->pieces[t->npieces++] = piece;
+	return 0;
 }
 
 static void node_free(struct fuse *f, struct fuse_node *n)
 {
 	fuse_kept_drop(f, n);
-	map_del(&f->nodes, &n->id);
 	*share_inode_user(n->inode) = NULL;
 	share_put(n->inode);
-	free(n);
+	n->nlookup = 0;
+	n->id += 1ull << PLACE_BITS;
+	n->unused = f->nodes.unused;
+	f->nodes.unused = n;
+	f->nodes.used--;
 }
 
 static struct fuse_node *node_new(struct fuse *f, struct share_inode *inode)
 {
-	struct fuse_node *n = calloc(1, sizeof(*n));
+	struct fuse_nodes *t = &f->nodes;
+	struct fuse_node *n;
 
-	if (!n)
+	if (!t->unused && piece_add(t))
 		return NULL;
-	*n = (struct fuse_node){.id = f->next_node++, .inode = inode};
-	if (map_put(&f->nodes, &n->id, n)) {
-		free(n);
-		return NULL;
-	}
+	n = t->unused;
+	t->unused = n->unused;
+	t->used++;
+	n->inode = inode;
 	*share_inode_user(inode) = n;
 	return n;
 }
@@ -73,10 +114,8 @@ void fuse_node_forget(struct fuse *f, uint64_t id, uint64_t count)
 
 void fuse_session_init(struct fuse *f, struct share_inode *root)
 {
-	map_init(&f->nodes, sizeof(uint64_t));
 	f->root = (struct fuse_node){.id = FUSE_ROOT_ID, .inode = root};
 	*share_inode_user(root) = &f->root;
-	f->next_node = FUSE_ROOT_ID + 1;
 }
 
 void fuse_session_fini(struct fuse *f)
@@ -85,24 +124,31 @@ void fuse_session_fini(struct fuse *f)
 	*share_inode_user(f->root.inode) = NULL;
 	share_put(f->root.inode);
 	fuse_handle_fini(f);
-	map_fini(&f->nodes);
+	for (uint32_t i = 0; i < f->nodes.npieces; i++)
+		free(f->nodes.pieces[i]);
+	free(f->nodes.pieces);
+}
+
+static void forget_all(struct fuse *f)
+{
+	const struct fuse_nodes *t = &f->nodes;
+
+	for (uint32_t i = 0; t->used && i < t->npieces; i++)
+		for (unsigned k = 0; k < FUSE_NODE_PIECE; k++)
+			if (t->pieces[i][k].nlookup)
+				node_free(f, &t->pieces[i][k]);
 }
 
 /* The counters of ids go on: what an old session was told never comes to mean something new. */
 void fuse_session_end(struct fuse *f)
 {
-	const void *key;
-	void *node;
-	size_t i = 0;
-
 	if (f->mode->locks == SHARE_LOCKS_HOST)
 		share_unlock_all(f->share);
 	if (f->dax)
 		dax_reset(f->dax);
 	fuse_handle_close_all(f);
 	fuse_kept_drop_all(f);
-	while (map_next(&f->nodes, &i, &key, &node))
-		node_free(f, node);
+	forget_all(f);
 	f->root.nlookup = 0;
 	f->ready = f->no_open = f->no_opendir = false;
 	f->flags = 0;

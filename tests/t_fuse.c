@@ -628,7 +628,7 @@ static void test_names(void)
 static void test_forget(void)
 {
 	struct fuse_attr attr;
-	uint64_t node;
+	uint64_t node, other;
 
 	door_open(BY_MODE, false);
 	session();
@@ -643,6 +643,16 @@ static void test_forget(void)
 	forget(node, 1);
 	is(ask_attr(node, &attr), -ESTALE, "the last one: it is not");
 	ok(nothing_held(), "and nothing of it is left");
+	host_write("next", "x", 1);
+	other = find(ROOT, "next");
+	ok(other != node && !ask_attr(other, &attr), "the next object has an id of its own");
+	is(ask_attr(node, &attr), -ESTALE, "and the old one does not come to mean it");
+	forget(node, 1);
+	is(held().nodes, 1, "nor does forgetting that");
+	forget(other, 1);
+	is(ask_attr(other + (1ull << 28), &attr), -ESTALE, "an id not given yet means nothing");
+	is(ask_attr(ROOT + (1ull << 28), &attr), -ESTALE,
+	   "also the root's place with another count");
 	forget(node, 1);
 	forget(999999, 5);
 	forget(0, UINT64_MAX);
