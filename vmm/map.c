@@ -60,16 +60,17 @@ static inline uint64_t fold(uint64_t a, uint64_t b)
 
 static inline uint64_t hash(uint64_t seed, const unsigned char *key, size_t key_size)
 {
-	uint64_t h = seed;
+	uint64_t h = seed, word;
+	size_t left = key_size;
 
-	for (size_t left = key_size; left;) {
-		size_t n = MIN(left, sizeof(uint64_t));
-		uint64_t word = 0;
-
-		memcpy(&word, key, n);
+	for (; left >= sizeof(word); left -= sizeof(word), key += sizeof(word)) {
+		memcpy(&word, key, sizeof(word));
 		h = fold(h ^ word, 0x9e3779b97f4a7c15u ^ left);
-		key += n;
-		left -= n;
+	}
+	if (left) {
+		word = 0;
+		memcpy(&word, key, left);
+		h = fold(h ^ word, 0x9e3779b97f4a7c15u ^ left);
 	}
 	return fold(h ^ seed, 0xd6e8feb86659fd93u);
 }
@@ -92,6 +93,11 @@ static inline void **probe(const struct map *m, const void *key, const size_t ke
 	}
 }
 
+rare static void **find_any(const struct map *m, const void *key)
+{
+	return probe(m, key, m->key_size);
+}
+
 /* Most keys are a number or two: where the compiler knows how long they are, it hashes and compares them as such. */
 static void **find(const struct map *m, const void *key)
 {
@@ -103,7 +109,7 @@ static void **find(const struct map *m, const void *key)
 	case 2 * sizeof(uint64_t):
 		return probe(m, key, 2 * sizeof(uint64_t));
 	default:
-		return probe(m, key, m->key_size);
+		return find_any(m, key);
 	}
 }
 
