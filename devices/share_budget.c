@@ -183,16 +183,6 @@ int share_reserve(struct share *s, unsigned n)
 
 /* ---- holding ---- */
 
-void share_inode_use(struct share_inode *inode)
-{
-	struct share_ring *used = &inode->share->used;
-
-	if (inode->fd < 0 || used->next == &inode->used)
-		return;
-	share_ring_del(&inode->used);
-	share_ring_add(used, &inode->used);
-}
-
 void share_inode_hold(struct share_inode *inode, int *fd)
 {
 	inode->fd = take_fd(fd);
@@ -236,7 +226,7 @@ static int find_again(struct share_inode *inode, int *fd, int *dirfd)
 	return share_handle_open(inode, fd);
 }
 
-rare static int recall(struct share_inode *inode)
+int share_inode_recall(struct share_inode *inode)
 {
 	struct share *s = inode->share;
 	auto_fd fd = -1;
@@ -254,13 +244,5 @@ rare static int recall(struct share_inode *inode)
 	share_inode_hold(inode, &fd);
 	if (dirfd >= 0)
 		hold_dir(share_place_dir(inode), &dirfd);
-	return inode->fd;
-}
-
-int share_inode_fd(struct share_inode *inode)
-{
-	if (inode->fd < 0)
-		return recall(inode);
-	share_inode_use(inode);
 	return inode->fd;
 }

@@ -46,6 +46,12 @@ static int handle_open(int mount_fd, struct file_handle *h, int *fd)
 
 /* ---- mounts ---- */
 
+/* Nearly all objects are on the root's, which stays as long as the share. */
+static struct share_mount *mount_find(const struct share *s, uint32_t mnt)
+{
+	return s->root && mnt == s->root->key.mnt ? s->root_mount : map_get(&s->mounts, &mnt);
+}
+
 /* They stay open as long as objects of theirs are known, and what is known may be nothing but mounts. */
 static bool mount_affordable(struct share *s)
 {
@@ -92,6 +98,8 @@ static int mount_new(struct share *s, int fd, const struct statx *st, struct sha
 		return err;
 	}
 	s->nmounts += m->fd >= 0;
+	if (!s->root)
+		s->root_mount = m;
 	*out = m;
 	return 0;
 }
@@ -99,7 +107,7 @@ static int mount_new(struct share *s, int fd, const struct statx *st, struct sha
 int share_mount_enter(struct share *s, int fd, const struct statx *st, bool *by_name)
 {
 	const uint32_t mnt = share_inode_key(st).mnt;
-	struct share_mount *m = map_get(&s->mounts, &mnt);
+	struct share_mount *m = mount_find(s, mnt);
 	int err = m ? 0 : mount_new(s, fd, st, &m);
 
 	if (err)
@@ -111,7 +119,7 @@ int share_mount_enter(struct share *s, int fd, const struct statx *st, bool *by_
 
 void share_mount_leave(struct share *s, uint32_t mnt)
 {
-	struct share_mount *m = map_get(&s->mounts, &mnt);
+	struct share_mount *m = mount_find(s, mnt);
 
 	if (--m->nobjects)
 		return;
@@ -172,7 +180,7 @@ int share_handle_same(const struct share_inode *inode, int fd)
 
 int share_handle_open(const struct share_inode *inode, int *fd)
 {
-	const struct share_mount *m = map_get(&inode->share->mounts, &inode->key.mnt);
+	const struct share_mount *m = mount_find(inode->share, inode->key.mnt);
 
 	return handle_open(m->fd, inode->back.handle, fd);
 }

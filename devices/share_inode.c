@@ -276,10 +276,11 @@ static int show_known(struct share_inode *inode, struct statx *st)
 /*
  * What the guest knows already is recognised by asking the name alone: a descriptor of the table pins the object, so
  * nothing else can have its key (D13), and nothing is opened that would have to be closed again. Guests that
- * revalidate their names ask this most of all. 1 found, 0 not one we know for sure, -errno.
+ * revalidate their names ask this most of all. 1 found, with a reference; 0 not one we know for sure: *out is borrowed, what
+ * is known without a descriptor, or NULL; -errno.
  */
-static int lookup_known(struct share_inode *dir, const struct name *name, struct share_inode **out,
-			struct statx *st)
+static inline int lookup_known(struct share_inode *dir, const struct name *name,
+			       struct share_inode **out, struct statx *st)
 {
 	int dirfd = share_inode_fd(dir), err;
 	struct share_inode *inode;
@@ -292,13 +293,14 @@ static int lookup_known(struct share_inode *dir, const struct name *name, struct
 		return err;
 	key = share_inode_key(st);
 	inode = map_get(&dir->share->inodes, &key);
+	*out = inode;
 	if (!inode || inode->fd < 0)
 		return 0;
 	share_inode_use(inode);
 	err = show_known(inode, st);
 	if (err)
 		return err;
-	*out = share_get(inode);
+	share_get(inode);
 	return 1;
 }
 
@@ -315,13 +317,15 @@ static int lookup_open(struct share_inode *dir, const struct name *name, struct 
 int share_lookup(struct share_inode *dir, const struct name *name, struct share_inode **out,
 		 struct statx *st)
 {
-	int r = lookup_known(dir, name, out, st);
+	struct share_inode *inode;
+	int r = lookup_known(dir, name, &inode, st);
 
 	if (!r)
-		r = lookup_open(dir, name, out, st);
+		r = lookup_open(dir, name, &inode, st);
 	if (r < 0)
 		return r;
-	share_place_set(*out, dir, name);
+	share_place_set(inode, dir, name);
+	*out = inode;
 	return 0;
 }
 
@@ -360,13 +364,11 @@ static int insert_closed(struct share_inode *dir, const struct name *name, const
 	return 0;
 }
 
-/* st: what lookup_known() was told of a name whose object has no descriptor, or is not known. */
+/* *out and st: what lookup_known() found of a name whose object has no descriptor, or is not known. */
 static int lookup_closed(struct share_inode *dir, const struct name *name, struct share_inode **out,
 			 struct statx *st)
 {
-	struct share *s = dir->share;
-	const struct inode_key key = share_inode_key(st);
-	struct share_inode *inode = map_get(&s->inodes, &key);
+	struct share_inode *inode = *out;
 	int err;
 
 	if (inode && !(inode->by_name && share_place_same(inode, st)))
@@ -376,7 +378,7 @@ static int lookup_closed(struct share_inode *dir, const struct name *name, struc
 	err = inode ? 0 : insert_closed(dir, name, st, &inode);
 	if (err)
 		return err;
-	err = share_owner_show(s, -1, st);
+	err = share_owner_show(dir->share, -1, st);
 	if (err) {
 		share_put(inode);
 		return err;
@@ -389,14 +391,16 @@ static int lookup_closed(struct share_inode *dir, const struct name *name, struc
 int share_glance(struct share_inode *dir, const struct name *name, struct share_inode **out,
 		 struct statx *st)
 {
-	int r = lookup_known(dir, name, out, st);
+	struct share_inode *inode;
+	int r = lookup_known(dir, name, &inode, st);
 
 	if (!r)
-		r = may_stay_closed(dir, st) ? lookup_closed(dir, name, out, st)
-					     : lookup_open(dir, name, out, st);
+		r = may_stay_closed(dir, st) ? lookup_closed(dir, name, &inode, st)
+					     : lookup_open(dir, name, &inode, st);
 	if (r < 0)
 		return r;
-	share_place_set(*out, dir, name);
+	share_place_set(inode, dir, name);
+	*out = inode;
 	return 0;
 }
 

@@ -106,15 +106,16 @@ struct share {
 	struct log_once said_out; /* of descriptors */
 	bool handles; /* objects may be found again by file handles; a test says no before it looks anything up */
 
-	struct map inodes;      /* struct inode_key -> struct share_inode, not counted in refs */
-	struct map mounts;      /* inode_key.mnt -> struct share_mount, as long as it has objects */
-	struct share_ring used; /* objects with a descriptor, the last used first */
-	struct share_ring strays; /* those that would not be found again */
-	struct share_ring gone;   /* objects that are in no table any more */
-	size_t nheld;             /* objects with a descriptor */
-	size_t nmounts;           /* mounts with a descriptor */
-	size_t nby_name;          /* objects that are found again by name */
-	struct map places;        /* (mnt, dev) -> its index in the ids shown */
+	struct map inodes; /* struct inode_key -> struct share_inode, not counted in refs */
+	struct map mounts; /* inode_key.mnt -> struct share_mount, as long as it has objects */
+	struct share_mount *root_mount; /* the one of the root */
+	struct share_ring used;         /* objects with a descriptor, the last used first */
+	struct share_ring strays;       /* those that would not be found again */
+	struct share_ring gone;         /* objects that are in no table any more */
+	size_t nheld;                   /* objects with a descriptor */
+	size_t nmounts;                 /* mounts with a descriptor */
+	size_t nby_name;                /* objects that are found again by name */
+	struct map places;              /* (mnt, dev) -> its index in the ids shown */
 	struct share_inode *root;
 	struct share_file *files;
 	size_t nfiles; /* descriptors beside those of objects: open files, owners of locks */
@@ -167,6 +168,18 @@ int share_inode_number(struct share *, const struct inode_key *, uint64_t *ino) 
 
 /* ---- share_budget.c ---- */
 
+/* It was used: others are rather given up. */
+static inline void share_inode_use(struct share_inode *inode)
+{
+	struct share_ring *used = &inode->share->used;
+
+	if (inode->fd < 0 || used->next == &inode->used)
+		return;
+	share_ring_del(&inode->used);
+	share_ring_add(used, &inode->used);
+}
+/* What share_inode_fd() does for an object that gave its descriptor up. */
+int share_inode_recall(struct share_inode *) must_check;
 /*
  * The object's descriptor, O_PATH, or -errno (-ESTALE: it cannot be found again). Borrowed: it stays
  * open until the share_*() call that asked for it returns, if that uses no more than
@@ -174,7 +187,13 @@ int share_inode_number(struct share *, const struct inode_key *, uint64_t *ino) 
  * share_reserve(): it may need room.
  */
 #define SHARE_BORROW_MAX 4
-int share_inode_fd(struct share_inode *) must_check;
+must_check static inline int share_inode_fd(struct share_inode *inode)
+{
+	if (inode->fd < 0)
+		return share_inode_recall(inode);
+	share_inode_use(inode);
+	return inode->fd;
+}
 /* 0 if n more descriptors may be held, else -ENFILE (said once). Idle objects make room. */
 int share_reserve(struct share *, unsigned n) must_check;
 /* As share_reserve(1), but it need not be. */
@@ -185,8 +204,6 @@ bool share_yield(struct share *);
 int share_out_of_fds(struct share *, int error);
 /* Takes *fd, which has been given room, for an object that has none. */
 void share_inode_hold(struct share_inode *, int *fd);
-/* It was used: others are rather given up. */
-void share_inode_use(struct share_inode *);
 /* A share_file of it came (+1) or went (-1): meanwhile it keeps its descriptor. */
 void share_inode_opens(struct share_inode *, int change);
 /* Decides the budget. Logs. */

@@ -213,7 +213,7 @@ static int openable(mode_t type, int flags)
 static bool is_door_fs(int fd)
 {
 	static const unsigned doors[] = {PROC_SUPER_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC};
-	struct statfs fs;
+	uninit struct statfs fs;
 
 	if (fstatfs(fd, &fs) < 0)
 		return true;

@@ -54,10 +54,11 @@ static bool is_at(const struct share_inode *inode, const struct share_inode *dir
 void share_place_set(struct share_inode *inode, struct share_inode *dir, const struct name *name)
 {
 	struct share_place *p, *old;
-	const size_t size = strlen(name->s) + 1;
+	size_t size;
 
 	if (!inode->by_name || inode == dir || is_at(inode, dir, name))
 		return;
+	size = strlen(name->s) + 1;
 	p = malloc(offsetof(struct share_place, name) + size);
 	if (!p)
 		return;
