@@ -214,7 +214,7 @@ static int prepare(struct fuse_call *c, const struct op *op)
 }
 
 /* As before the handler ran: no handler that may be begun again changes an iovec. */
-static void begin_again(struct fuse_call *c)
+rare static void begin_again(struct fuse_call *c)
 {
 	struct fuse_req *req = c->req;
 
@@ -345,24 +345,37 @@ static int read_header(struct fuse_call *c)
 	return 0;
 }
 
-static int serve(struct fuse_call *c, const struct op *op)
+/* For the header of the reply, of which out is what follows. */
+static int find_room(struct fuse_call *c)
 {
 	struct fuse_req *req = c->req;
-	size_t room;
 	int r = cursor_iov(&c->out, sizeof(struct fuse_out_header), req->head,
 			   ARRAY_LEN(req->head));
 
 	if (r < 0)
-		return -EPROTO;
+		return r;
 	req->nhead = (unsigned)r;
+	return 0;
+}
+
+static int serve(struct fuse_call *c, const struct op *op)
+{
+	const bool silent = op->flags & NO_REPLY;
+	size_t room;
+	int r;
+
+	if (!silent && find_room(c))
+		return -EPROTO;
 	room = c->out.left;
 	r = dispatch(c, op);
-	if (r == FUSE_PENDING)
+	if (silent)
+		c->req->reply(c->req, 0);
+	if (silent || r == FUSE_PENDING)
 		return 0;
 	/* What has no fixed length may have found no room. */
 	if (!r && c->out.err)
 		r = -EINVAL;
-	reply(req, r, (uint32_t)(room - c->out.left) + c->direct);
+	reply(c->req, r, (uint32_t)(room - c->out.left) + c->direct);
 	return 0;
 }
 
@@ -372,7 +385,6 @@ int fuse_serve(struct fuse *f, struct fuse_req *req)
 			      .req = req,
 			      .in = cursor_of(req->rd, req->nrd),
 			      .out = cursor_of(req->wr, req->nwr)};
-	const struct op *op;
 	int r = read_header(&c);
 
 	if (r)
@@ -380,10 +392,5 @@ int fuse_serve(struct fuse *f, struct fuse_req *req)
 	req->fuse = f;
 	req->handle = req->to = NULL;
 	req->inode = NULL;
-	op = op_find(req->in.opcode);
-	if (!(op->flags & NO_REPLY))
-		return serve(&c, op);
-	dispatch(&c, op);
-	req->reply(req, 0);
-	return 0;
+	return serve(&c, op_find(req->in.opcode));
 }

@@ -25,6 +25,8 @@ static uint32_t attr_flags(const struct fuse *f, const struct share_inode *inode
 static struct fuse_attr attr_of(struct fuse *f, const struct share_inode *inode,
 				const struct statx *st)
 {
+	const uint32_t flags = attr_flags(f, inode, st);
+
 	fuse_dax_told(f, inode, st->stx_size);
 	return (struct fuse_attr){
 		.ino = st->stx_ino,
@@ -42,15 +44,16 @@ static struct fuse_attr attr_of(struct fuse *f, const struct share_inode *inode,
 		.gid = st->stx_gid,
 		.rdev = share_rdev(st),
 		.blksize = st->stx_blksize,
-		.flags = attr_flags(f, inode, st),
+		.flags = flags,
 	};
 }
 
 static int attr_put(struct fuse_call *c, const struct statx *st)
 {
+	const struct fuse_attr attr = attr_of(c->f, c->inode, st);
 	const struct fuse_attr_out o = {.attr_valid = c->f->attr_ttl.sec,
 					.attr_valid_nsec = c->f->attr_ttl.nsec,
-					.attr = attr_of(c->f, c->inode, st)};
+					.attr = attr};
 
 	cursor_put(&c->out, &o, sizeof(o));
 	return 0;
@@ -59,20 +62,23 @@ static int attr_put(struct fuse_call *c, const struct statx *st)
 int fuse_entry_fill(struct fuse *f, struct share_inode *inode, const struct statx *st,
 		    struct fuse_entry_out *e)
 {
+	struct fuse_attr attr;
 	struct fuse_node *n;
-	int r;
+	int r = fuse_node_enter(f, inode, &n);
 
+	if (r)
+		return r;
+	attr = attr_of(f, inode, st);
 	*e = (struct fuse_entry_out){
+		.nodeid = n->id,
+		.generation = 0, /* no id is used twice */
 		.entry_valid = f->entry_ttl.sec,
-		.entry_valid_nsec = f->entry_ttl.nsec,
 		.attr_valid = f->attr_ttl.sec,
+		.entry_valid_nsec = f->entry_ttl.nsec,
 		.attr_valid_nsec = f->attr_ttl.nsec,
-		.attr = attr_of(f, inode, st),
+		.attr = attr,
 	};
-	r = fuse_node_enter(f, inode, &n);
-	if (!r)
-		e->nodeid = n->id;
-	return r;
+	return 0;
 }
 
 /* ---- asking ---- */

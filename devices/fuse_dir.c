@@ -72,23 +72,27 @@ static void dirent_skip(struct listing *l, const struct share_dirent *d)
 	cursor_put(&at, &l->last, FUSE_NAME_OFFSET);
 }
 
-/* Gone since it was listed: false. Anything else that fails is listed without attributes (D19). */
-static bool plus_entry(struct listing *l, const struct share_dirent *d, struct fuse_entry_out *e)
+static int plus_find(struct listing *l, const struct share_dirent *d, struct fuse_entry_out *e)
 {
 	struct share_inode *inode = NULL;
 	uninit struct name name;
 	uninit struct statx st;
-	int r;
+	int r = name_check(&name, d->name, d->len);
 
-	*e = (struct fuse_entry_out){0};
-	if (name_check(&name, d->name, d->len))
-		return true; /* "." and ".." are not looked up and not counted (D20) */
-	r = share_glance(l->c->inode, &name, &inode, &st);
 	if (r)
-		return r != -ENOENT;
-	if (fuse_entry_fill(l->c->f, inode, &st, e))
+		return r; /* "." and ".." are not looked up and not counted (D20) */
+	r = share_glance(l->c->inode, &name, &inode, &st);
+	return r ? r : fuse_entry_fill(l->c->f, inode, &st, e);
+}
+
+/* Gone since it was listed: false. Anything else that fails is listed without attributes (D19). */
+static bool plus_entry(struct listing *l, const struct share_dirent *d, struct fuse_entry_out *e)
+{
+	int r = plus_find(l, d, e);
+
+	if (r)
 		*e = (struct fuse_entry_out){0};
-	return true;
+	return r != -ENOENT;
 }
 
 static enum share_put list_entry(void *ctx, const struct share_dirent *d)
