@@ -280,16 +280,19 @@ static int wire_error(int r)
 	return r > -512 ? r : -EIO;
 }
 
+/* In one piece, nearly always, and then of one length. */
 static void put_header(struct fuse_req *req, const struct fuse_out_header *h)
 {
-	struct cursor out;
+	const uint8_t *from = (const uint8_t *)h;
 
-	if (req->nhead == 1) { /* nearly always, and of one length */
+	if (req->nhead == 1) {
 		memcpy(req->head->iov_base, h, sizeof(*h));
 		return;
 	}
-	out = cursor_of(req->head, req->nhead);
-	cursor_put(&out, h, sizeof(*h));
+	for (unsigned i = 0; i < req->nhead; i++) {
+		memcpy(req->head[i].iov_base, from, req->head[i].iov_len);
+		from += req->head[i].iov_len;
+	}
 }
 
 static void reply(struct fuse_req *req, int error, uint32_t bytes)

@@ -317,7 +317,7 @@ static int lookup_open(struct share_inode *dir, const struct name *name, struct 
 int share_lookup(struct share_inode *dir, const struct name *name, struct share_inode **out,
 		 struct statx *st)
 {
-	struct share_inode *inode;
+	struct share_inode *inode = NULL;
 	int r = lookup_known(dir, name, &inode, st);
 
 	if (!r)
@@ -391,7 +391,7 @@ static int lookup_closed(struct share_inode *dir, const struct name *name, struc
 int share_glance(struct share_inode *dir, const struct name *name, struct share_inode **out,
 		 struct statx *st)
 {
-	struct share_inode *inode;
+	struct share_inode *inode = NULL;
 	int r = lookup_known(dir, name, &inode, st);
 
 	if (!r)

@@ -21,8 +21,9 @@ void cursor_step(struct cursor *c)
 /* Takes the next piece that lies in one iovec, at most n bytes. 0 < n <= left, so there is one. */
 static struct iovec next_piece(struct cursor *c, size_t n)
 {
-	struct iovec piece = {.iov_base = c->at, .iov_len = MIN(n, c->here)};
+	struct iovec piece = {.iov_base = c->at};
 
+	piece.iov_len = MIN(n, c->here);
 	cursor_move(c, piece.iov_len);
 	return piece;
 }

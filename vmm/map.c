@@ -157,7 +157,7 @@ int map_put(struct map *m, const void *key, void *value)
 	if (slot && is_live(*slot))
 		return -EEXIST;
 	/* Beyond five eighths used or dead, searches for what is not there get long. */
-	if (m->used + m->dead + 1 > m->cap / 8 * 5) {
+	if (!slot || m->used + m->dead + 1 > m->cap / 8 * 5) {
 		int r = rebuild(m);
 
 		if (r < 0)
