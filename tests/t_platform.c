@@ -100,7 +100,7 @@ static void test_table(void)
 		if (t->id_key && !opt_find(&t->opts, t->id_key, strlen(t->id_key)))
 			ok(0, "the id key of %s is one of its keys", t->name);
 	}
-	is(n, 7, "there are seven types of devices");
+	is(n, 8, "there are eight types of devices");
 	ok(device_types[0] == &serial_device, "the console is the first");
 	ok(drive < share, "drives come before shares");
 }

@@ -33,7 +33,7 @@ guest_daxcut() { # the host truncates what the guest has mapped
 mode() { # MODE [KEY=VALUE...]
 	local mode=$1
 	shift
-	run=posix limit=1200 many=400 rounds=1000 mem=1024
+	run=posix limit=400 many=400 rounds=1000 mem=1024
 	case $mode in
 	never | auto | always) suite "$mode" "cache=$mode" "$@" ;;
 	writeback) suite writeback cache=always writeback=true "$@" ;;
