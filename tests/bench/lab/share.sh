@@ -41,21 +41,26 @@ share_prepare() {
 
 # ---- contenders: share_NAME runs the machine; its options in the guest are in $guest ----
 
-share_on_wherry() { # KEYS
+share_on_wherry() { # KEYS [SECTION]
 	cat >"$work/config.json" <<-END
 		{"boot-source": {"kernel_image_path": "$kernel", "initrd_path": "$share_initrd", "boot_args": "$append"},
 		 "machine-config": {"vcpu_count": 1, "mem_size_mib": 512},
-		 "fs": [{"tag": "share", "path": "$share"$1}]}
+		 "${2:-fs}": [{"tag": "share", "path": "$share"$1}]}
 	END
 	exec ./wherry boot "$work/config.json"
 }
 share_wherry_auto() { share_on_wherry ', "cache": "auto"'; }
 # What is 50 us on hardware takes a millisecond here.
 share_wherry_poll() { share_on_wherry ', "cache": "auto", "poll_us": 1000'; }
+# As virtiofsd is by default: without extended attributes, of which Linux asks twice for each file that it writes.
+share_wherry_plain() { share_on_wherry ', "cache": "auto", "xattr": false'; }
+share_wherry_plain_always() { share_on_wherry ', "cache": "always", "xattr": false'; }
 share_wherry_always() { share_on_wherry ', "cache": "always"'; }
 share_wherry_never() { share_on_wherry ', "cache": "never"'; }
 share_wherry_wb() { share_on_wherry ', "cache": "always", "writeback": true'; }
 share_wherry_dax() { share_on_wherry ', "cache": "always", "dax": 64'; }
+share_wherry_9p_none() { share_on_wherry "" p9; }
+share_wherry_9p_loose() { share_on_wherry "" p9; }
 share_on_qemu() { # QEMU_ARGS...
 	exec qemu-system-x86_64 -M q35,accel=kvm,memory-backend=m -cpu host -smp 1 -m 512 -nodefaults -no-user-config \
 		-display none -no-reboot -serial stdio -object memory-backend-memfd,id=m,size=512M,share=on \
@@ -81,7 +86,7 @@ share_qemu_9p_loose() { share_on_qemu_9p; }
 
 share_guest() { # WHO: words of the guest's command line
 	case $1 in
-	qemu_9p_*) echo "bench.fs=9p bench.mo=cache=${1#qemu_9p_}" ;;
+	*_9p_*) echo "bench.fs=9p bench.mo=cache=${1#*_9p_}" ;;
 	*_dax) echo "bench.mo=dax" ;;
 	esac
 }
@@ -89,7 +94,8 @@ share_work() { # WHO
 	case $1 in
 	*_wb) echo empty,write1m,write4k ;;
 	*_dax) echo empty,randread,mapread ;;
-	# Each name is a request or several: a tree of them would take minutes.
+	# Each name is a request or several: a tree of them would take minutes, but for the peers' 9P.
+	*_9p_none) echo empty,randread,untar,write1m,write4k ;;
 	*_none | *_never) echo empty,randread,write1m,write4k ;;
 	*) echo empty,randread,untar,walk1,walk2,write1m,write4k,remove ;;
 	esac
@@ -163,7 +169,8 @@ share_run() { # WHO: lines of $work/results: work who units seconds/1e6 exits cp
 }
 
 share_compare() {
-	local who contenders="wherry_auto wherry_poll wherry_always wherry_never wherry_wb wherry_dax"
+	local who contenders="wherry_auto wherry_plain wherry_poll wherry_always wherry_plain_always wherry_never wherry_wb wherry_dax
+		wherry_9p_none wherry_9p_loose"
 	if command -v qemu-system-x86_64 >/dev/null; then
 		[ -x /usr/lib/qemu/virtiofsd ] && contenders="$contenders qemu_auto qemu_always qemu_none qemu_wb"
 		contenders="$contenders qemu_9p_none qemu_9p_loose"
