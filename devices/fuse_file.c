@@ -25,10 +25,10 @@ static uint32_t open_flags(const struct fuse *f)
 	return flags[f->cfg.cache];
 }
 
-/* A write-back cache reads the rest of a page that is written in part (D25). */
+/* A write-back cache reads the rest of a page that is written in part (D25); so does who writes through a mapping. */
 static int with_reading(const struct fuse *f, int flags)
 {
-	if (fuse_agreed(f, FUSE_WRITEBACK_CACHE) && (flags & O_ACCMODE) == O_WRONLY)
+	if ((f->dax || fuse_agreed(f, FUSE_WRITEBACK_CACHE)) && (flags & O_ACCMODE) == O_WRONLY)
 		return (flags & ~O_ACCMODE) | O_RDWR;
 	return flags;
 }

@@ -332,7 +332,7 @@ ssize_t share_ioctl(struct share_inode *, struct share_file *, unsigned cmd, voi
 		    size_t out) must_check;
 /*
  * Maps len bytes of a regular file from off over the addresses at addr (MAP_SHARED, MAP_FIXED); all page aligned. A
- * writable one needs a share that is.
+ * writable one needs a share that is. -EACCES: we may not open it so, and none of its open files is.
  */
 int share_map(struct share_inode *, void *addr, size_t len, uint64_t off, bool writable) must_check;
 

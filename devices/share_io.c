@@ -167,6 +167,30 @@ int64_t share_lseek(struct share_file *file, uint64_t off, int whence)
 	return found < 0 ? -errno : found;
 }
 
+/* By what the guest has open of it: that its mode forbids it by now, or did from the beginning, binds others. */
+static void *map_opened(const struct share_inode *inode, size_t len, int prot, off_t off)
+{
+	const struct share_file *file = inode->opens ? inode->share->files : NULL;
+	void *p = MAP_FAILED;
+
+	errno = EACCES;
+	for (; file && p == MAP_FAILED; file = file->next)
+		if (file->inode == inode)
+			p = mmap(NULL, len, prot, MAP_SHARED, file->io.fd, off);
+	return p;
+}
+
+static void *map_anywhere(struct share_inode *inode, size_t len, int prot, off_t off)
+{
+	auto_fd fd = -1;
+	int err = share_path_reopen(inode, prot & PROT_WRITE ? O_RDWR : O_RDONLY, &fd);
+
+	if (err == -EACCES)
+		return map_opened(inode, len, prot, off);
+	errno = -err;
+	return err ? MAP_FAILED : mmap(NULL, len, prot, MAP_SHARED, fd, off);
+}
+
 /*
  * The mapping holds the file: its descriptor is not needed any more. It is made elsewhere and moved: some files refuse to
  * be mapped after what was at addr has been taken away.
@@ -174,7 +198,6 @@ int64_t share_lseek(struct share_file *file, uint64_t off, int whence)
 int share_map(struct share_inode *inode, void *addr, size_t len, uint64_t off, bool writable)
 {
 	const int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-	auto_fd fd = -1;
 	void *p;
 	int err;
 
@@ -187,10 +210,7 @@ int share_map(struct share_inode *inode, void *addr, size_t len, uint64_t off, b
 		err = writable ? share_owner_may_change(inode->share, err) : 0;
 	if (err)
 		return err;
-	err = share_path_reopen(inode, writable ? O_RDWR : O_RDONLY, &fd);
-	if (err)
-		return err;
-	p = mmap(NULL, len, prot, MAP_SHARED, fd, (off_t)off);
+	p = map_anywhere(inode, len, prot, (off_t)off);
 	if (p == MAP_FAILED)
 		return -errno;
 	if (mremap(p, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, addr) != MAP_FAILED)

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
@@ -354,6 +355,35 @@ static void test_times(struct share *s, struct share_inode *root, struct iothrea
 
 /* ---- ioctls ---- */
 
+/* Whoever made a file without rights has it open all the same, and writes it through mappings too. */
+static void test_map(struct share *s, struct share_inode *root, struct iothread *io)
+{
+	const struct share_attr size = {.mask = SHARE_SIZE, .size = 4096};
+	const uid_t user = privileged ? 65534 : geteuid();
+	struct share_inode *f = NULL;
+	struct share_file *file = NULL;
+	struct name name;
+	struct statx st;
+	char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)s, (void)io;
+	need(page != MAP_FAILED && name_check(&name, "shut", 4) == 0);
+	is(share_create(root, &name, O_RDWR, 0, &ROOT, &f, &file, &st), 0,
+	   "a file of mode 0 is made");
+	is(share_setattr(f, file, &size, NULL), 0, "and made long");
+	/* Without the capabilities that root's files are open to. */
+	syscall(SYS_setfsuid, user);
+	is(share_map(f, page, 4096, 0, true), 0, "it is mapped to be written, as it is open");
+	page[0] = 'x';
+	share_file_close(file);
+	is(share_map(f, page, 4096, 0, false), -EACCES, "and not when it is closed");
+	syscall(SYS_setfsuid, geteuid());
+	ok(page[0] == 'x', "what was mapped stays");
+	munmap(page, 4096);
+	share_put(f);
+	need(unlinkat(place.dir, "shut", 0) == 0);
+}
+
 static void test_ioctl(struct share *s, struct share_inode *root, struct iothread *io)
 {
 	struct call c = {.verb = DO_IOCTL, .io = io};
@@ -596,8 +626,9 @@ static void run(io_test test, enum loop_engine engine)
 
 int main(void)
 {
-	static const io_test tests[] = {test_copy,  test_fallocate, test_far,  test_flags,
-					test_times, test_ioctl,     test_sync, test_full};
+	static const io_test tests[] = {test_copy,  test_fallocate, test_far,
+					test_flags, test_times,     test_map,
+					test_ioctl, test_sync,      test_full};
 	const char *base;
 
 	privileged = geteuid() == 0;
