@@ -4,7 +4,7 @@
  *
  * A fid has an object and, once it is open, a file, so both stay usable when names change or go (hard cases E10, E12). A
  * fid that an operation is on outlives its number. How many there may be is bounded, as the guest's word is all that one
- * costs it (E13). On the thread that serves. Calls: share.h, map.h, p9_xattr.c.
+ * costs it (E13). On the thread that serves. Calls: share.h, map.h, p9_xattr.c, p9_lock.c.
  */
 #include "p9_int.h"
 #include <assert.h>
@@ -119,7 +119,7 @@ int p9_fid_clunk(struct p9 *p9, struct p9_fid *fid)
 	int r = fid->xattr && fid->xattr->writing ? p9_xattr_set(fid) : 0;
 
 	if (fid->locks)
-		share_unlock_opening(fid->inode, fid->fid);
+		p9_lock_leave(p9, fid);
 	map_del(&p9->fids, &fid->fid);
 	p9_fid_put(p9, fid);
 	return r;

@@ -175,5 +175,7 @@ int p9_lock_set(struct p9_call *);
 int p9_lock_get(struct p9_call *);
 /* If it waits for a lock it is soon told that it has none. */
 void p9_lock_cancel(struct p9_req *);
+/* The fid goes: so do who waits by it and what was locked by it. */
+void p9_lock_leave(struct p9 *, const struct p9_fid *);
 
 #endif

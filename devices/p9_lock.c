@@ -100,6 +100,15 @@ void p9_lock_cancel(struct p9_req *req)
 		share_lock_cancel(&req->out.lock.wait);
 }
 
+/* A lock that came afterwards would be nobody's to give up. */
+void p9_lock_leave(struct p9 *p9, const struct p9_fid *fid)
+{
+	for (struct p9_req *req = p9->inflight; req; req = req->next)
+		if (req->fid == fid)
+			p9_lock_cancel(req);
+	share_unlock_opening(fid->inode, fid->fid);
+}
+
 static int set_on_host(struct p9_call *c, const struct p9_tlock *in, uint64_t owner)
 {
 	const bool waits = le32_get(in->flags) & P9_LOCK_BLOCK;
