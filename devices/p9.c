@@ -238,8 +238,10 @@ static void serve(struct p9_call *c, int (*fn)(struct p9_call *))
 /* The last of the old session is answered. */
 static void serve_version(struct p9 *p9)
 {
-	struct p9_call c = call_of(p9, take_ptr(&p9->version));
+	struct p9_req *req = take_ptr(&p9->version);
+	struct p9_call c = call_of(p9, req);
 
+	c.in.left = req->bytes;
 	serve(&c, p9_session_begin);
 }
 

@@ -47,9 +47,9 @@ struct p9_req {
 	/* Where the answer's header and first number go, byte by byte at worst. */
 	struct iovec head[P9_SHORT];
 	unsigned nhead;
-	struct p9_fid *fid; /* held by an operation that is out; or NULL */
-	int error;          /* what is to be answered, once it is */
-	uint32_t bytes;
+	struct p9_fid *fid;                  /* held by an operation that is out; or NULL */
+	int error;                           /* what is to be answered, once it is */
+	uint32_t bytes;                      /* of its body; while Tversion waits, of that one's */
 	struct p9_req *next, **link;         /* of those in flight */
 	struct p9_req *flushes, *flush_next; /* Tflush requests that are answered after this one */
 	union {

@@ -55,6 +55,7 @@ int p9_session_version(struct p9_call *c)
 	p9_session_end(c->p9);
 	if (!c->p9->inflight)
 		return p9_session_begin(c);
+	c->req->bytes = (uint32_t)c->in.left;
 	c->p9->version = c->req;
 	return P9_PENDING;
 }
