@@ -152,10 +152,13 @@ static struct p9_req *inflight_find(const struct p9 *p9, uint16_t tag)
 	return req;
 }
 
-/* What is not in flight is answered already, or never was: nothing to wait for. */
+/*
+ * What is not in flight is answered already, or never was: nothing to wait for. Of several flushes the first is answered
+ * first, as the answer to one frees the tags of those before it.
+ */
 int p9_session_flush(struct p9_call *c)
 {
-	struct p9_req *victim;
+	struct p9_req *victim, **end;
 	struct p9_tflush in;
 
 	cursor_get(&c->in, &in, sizeof(in));
@@ -163,7 +166,8 @@ int p9_session_flush(struct p9_call *c)
 	if (!victim)
 		return 0;
 	p9_lock_cancel(victim);
-	c->req->flush_next = victim->flushes;
-	victim->flushes = c->req;
+	for (end = &victim->flushes; *end; end = &(*end)->flush_next)
+		;
+	*end = c->req;
 	return p9_pend(c);
 }
