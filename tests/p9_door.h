@@ -175,6 +175,8 @@ struct msg {
 
 static void msg_add(struct msg *m, const void *p, size_t n)
 {
+	if (!n)
+		return;
 	if (m->len + n > m->room) {
 		m->room = 2 * (m->len + n);
 		m->bytes = realloc(m->bytes, m->room);
