@@ -94,7 +94,7 @@ static const struct row {
 		ROW(p9_session_version, T(version) + STRING, R(version) + STRING + 8, ANYTIME),
 	[P9_TAUTH] = ROW(p9_session_auth, 0, 0, 0),
 	[P9_TATTACH] = ROW(p9_session_attach, T(attach) + STRING + STRING + 4, R(attach), 0),
-	[P9_TFLUSH] = ROW(p9_session_flush, T(flush), 0, 0),
+	[P9_TFLUSH] = ROW(p9_session_flush, T(flush), 0, ANYTIME),
 	[P9_TWALK] = ROW(p9_walk, T(walk), R(walk), FID),
 	[P9_TREAD] = ROW(p9_file_read, T(read), R(read), FID | OPEN | ANY),
 	[P9_TWRITE] = ROW(p9_file_write, T(write), R(write), FID | OPEN | ANY),

@@ -152,9 +152,18 @@ static struct p9_req *inflight_find(const struct p9 *p9, uint16_t tag)
 	return req;
 }
 
+/* Tversion waits for what is in flight, which a flush of it would be: it is given up instead. */
+static void flush_version(struct p9 *p9, uint16_t tag)
+{
+	if (!p9->version || p9->version->tag != tag)
+		return;
+	p9->version->error = -EINTR;
+	p9_answer(take_ptr(&p9->version));
+}
+
 /*
  * What is not in flight is answered already, or never was: nothing to wait for. Of several flushes the first is answered
- * first, as the answer to one frees the tags of those before it.
+ * first, as the answer to one frees the tags of those before it. None is answered by an error, session or not.
  */
 int p9_session_flush(struct p9_call *c)
 {
@@ -162,6 +171,7 @@ int p9_session_flush(struct p9_call *c)
 	struct p9_tflush in;
 
 	cursor_get(&c->in, &in, sizeof(in));
+	flush_version(c->p9, le16_get(in.oldtag));
 	victim = inflight_find(c->p9, le16_get(in.oldtag));
 	if (!victim)
 		return 0;

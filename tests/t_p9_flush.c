@@ -287,6 +287,35 @@ static void test_version(void)
 	door_close();
 }
 
+/* What is between two sessions is flushed too, and the beginning of one: then it does not begin. */
+static void test_between(void)
+{
+	struct batch b = {0};
+	uint16_t sync;
+	int r[6];
+
+	open_up();
+	add(&b, fsync_of());
+	sync = door.tag;
+	add(&b, lock_of(2));
+	add(&b, sent_make(P9_TVERSION, 14, "4s", 8192u, "9P2000.L"));
+	add(&b, flush_of(sync));
+	add(&b, flush_of(b.s[2]->tag));
+	add(&b, flush_of(12345));
+	send_batch(&b);
+	judge_batch(&b, r);
+	ok(!r[0] && r[1] == -EINTR, "all of a session is answered");
+	is(r[2], -EINTR, "the next was flushed before it began");
+	ok(!r[3] && !r[4] && !r[5], "each flush is answered, and by no error");
+	ok(in_order(&b, "03") && in_order(&b, "24"), "after what it flushed");
+	free_batch(&b);
+	is(ask_clunk(F), -EIO, "there is no session");
+	is(tell(P9_TFLUSH, "2", 12345u), 0, "in which a flush is answered all the same");
+	session();
+	is(ask_walk(ROOT, F, "f", NULL), 1, "until there is");
+	door_close();
+}
+
 /* The device is reset: the thread goes on until all is done. */
 static void test_reset(void)
 {
@@ -359,7 +388,7 @@ static void test_storm(void)
 
 static void (*const tests[])(void) = {
 	test_nothing, test_lock,  test_fsync,   test_twice, test_others_done, test_read,
-	test_clunk,   test_reset, test_version, test_storm, test_same_tag,
+	test_clunk,   test_reset, test_version, test_storm, test_same_tag,    test_between,
 };
 
 int main(void)
