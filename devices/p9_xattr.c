@@ -12,6 +12,7 @@
 #include <linux/xattr.h>
 
 #define XATTRS_MAX 512
+#define ACL_PREFIX "system.posix_acl_"
 
 /* size bytes of value, zeroed. */
 static int xattr_new(struct p9 *p9, struct p9_fid *fid, size_t size)
@@ -161,7 +162,18 @@ int p9_xattr_write(struct p9_call *c)
 	return 0;
 }
 
-/* No bytes at all and none announced: it is to go, as Linux asks for that. */
+/*
+ * No bytes at all and none announced: an access list is to go, which may not be there, as Linux asks for that where the
+ * mode says as much.
+ */
+static int list_drop(struct p9_fid *fid, const char *name)
+{
+	int r = share_removexattr(fid->inode, name);
+
+	return r == -ENODATA ? 0 : r;
+}
+
+/* The same of any other is asked for with XATTR_REPLACE; else it is there, and empty. */
 int p9_xattr_set(struct p9_fid *fid)
 {
 	const struct p9_xattr *x = fid->xattr;
@@ -170,5 +182,7 @@ int p9_xattr_set(struct p9_fid *fid)
 		return -EINVAL;
 	if (!x->size && x->flags == XATTR_REPLACE)
 		return share_removexattr(fid->inode, x->name);
+	if (!x->size && !strncmp(x->name, ACL_PREFIX, strlen(ACL_PREFIX)))
+		return list_drop(fid, x->name);
 	return share_setxattr(fid->inode, x->name, x->value, x->size, x->flags, false);
 }
