@@ -12,7 +12,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 out=$top/build/guest
 kernel=$top/build/kernel
 export PATH=$PATH:/usr/sbin:/sbin # a plain user may not have them
-modules=(virtio_pci virtio_mmio virtio_blk virtio-rng virtiofs overlay ext4 crc32c_generic crc32c-intel pvpanic-mmio)
+modules=(virtio_pci virtio_mmio virtio_blk virtio-rng virtiofs 9p 9pnet_virtio overlay ext4 crc32c_generic crc32c-intel pvpanic-mmio)
 mmio='' release=''
 case ${1:-} in
 -m) mmio=1 ;;

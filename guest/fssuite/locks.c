@@ -193,23 +193,25 @@ static bool check_lock_interrupted(void)
 static bool check_lock_killed(void)
 {
 	struct turns t;
+	const char *other = have(APART) ? "f" : "g";
+	int fd, flocked;
 	pid_t pid;
-	int fd;
 
 	must(turns_make(&t) && file_make("f", "") && (fd = open("f", O_RDWR)) >= 0);
+	must((flocked = open(other, O_CREAT | O_RDWR, 0644)) >= 0);
 	pid = fork();
 	if (pid == 0) {
-		int mine = open("f", O_RDWR);
+		int mine = open("f", O_RDWR), too = open(other, O_RDWR);
 
-		if (mine < 0 || lock_range(mine, F_SETLK, F_WRLCK, 0, 0) || flock(mine, LOCK_EX))
+		if (mine < 0 || lock_range(mine, F_SETLK, F_WRLCK, 0, 0) || flock(too, LOCK_EX))
 			_exit(1);
 		tell(t.back);
 		pause();
 	}
 	must(wait_turn(t.back) && refused_lock(fd, F_RDLCK, 0, 1));
-	must_fail(flock(fd, LOCK_SH | LOCK_NB), EWOULDBLOCK);
+	must_fail(flock(flocked, LOCK_SH | LOCK_NB), EWOULDBLOCK);
 	must(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
-	must(lock_soon(fd, F_SETLK, F_WRLCK, 0, 0) && flock_soon(fd, LOCK_EX));
+	must(lock_soon(fd, F_SETLK, F_WRLCK, 0, 0) && flock_soon(flocked, LOCK_EX));
 	return true;
 }
 

@@ -3,12 +3,13 @@
  * main.c - does a directory behave as a Linux file system does?
  *
  *   fssuite [-n LACKS] [-c CHECKS] [-x CHECKS] [-m MANY] [-r ROUNDS] [-s SEC] [-p PREFIX] [-v] DIR
- *   fssuite -l | -R DIR | -M FILE | -D FILE | -C FILE | -L FD
+ *   fssuite -l | -R DIR | -M FILE | -D FILE | -C FILE | -L FD [COMMAND...] | -P FD [COMMAND...]
  * Everything is expected of the directory but what -n names (words of feature_names[], with commas);
  * what is not there must be refused in the right way. Each check runs in a directory and a process
  * of its own, for at most SEC seconds (300), and gives a line "@@ ok SENTENCE", "@@ not ok SENTENCE
  * (where: what: errno)" or "@@ skip SENTENCE: why", PREFIX before each sentence. -c runs only the checks named, -x leaves them out, -l lists them.
- * -R, -M, -D and -C: see readonly.c and hostmap.c. -L locks a file that the shell has open, or fails at once. Linked statically: the guests have no libraries.
+ * -R, -M, -D and -C: see readonly.c and hostmap.c. -L and -P lock a file that the shell has open, by flock and by fcntl, and run
+ * COMMAND, or fail at once. Linked statically: the guests have no libraries.
  * Nothing here knows which file system it talks to: run on a local one first, it must find nothing.
  */
 #include "suite.h"
@@ -17,9 +18,9 @@
 #include <time.h>
 
 static const char *const feature_names[] = {
-	"root",    "users",    "chown",  "devices",  "xattr",  "trusted", "acl",      "mmap",
-	"tmpfile", "punch",    "zero",   "collapse", "flags",  "btime",   "lockintr", "direct",
-	"copy",    "whiteout", "slinks", "tail",     "groups", "hidden",  "dated",
+	"root",   "users", "chown",    "devices", "xattr", "trusted",  "acl",    "mmap", "tmpfile",
+	"punch",  "zero",  "collapse", "flags",   "btime", "lockintr", "direct", "copy", "whiteout",
+	"slinks", "tail",  "groups",   "hidden",  "dated", "renames",  "alloc",  "fine", "apart",
 };
 _Static_assert(1 << ARRAY_LEN(feature_names) == FEATURES + 1, "a name per feature");
 
@@ -221,7 +222,8 @@ static int usage(void)
 	fprintf(stderr, "usage: fssuite [-n LACKS] [-c CHECKS] [-x CHECKS] [-m MANY] [-r ROUNDS] "
 			"[-s SEC] [-p "
 			"PREFIX] [-v] DIR\n"
-			"       fssuite -l | -R DIR | -M FILE | -D FILE | -C FILE | -L FD\n"
+			"       fssuite -l | -R DIR | -M FILE | -D FILE | -C FILE | -L FD "
+			"[COMMAND...] | -P FD [COMMAND...]\n"
 			"LACKS, with commas:");
 	for (size_t i = 0; i < ARRAY_LEN(feature_names); i++)
 		fprintf(stderr, " %s", feature_names[i]);
@@ -258,6 +260,19 @@ static int suite_run(const char *dir)
 	return status;
 }
 
+/* All of the file. The lock is its description's, but for servers that know it by who asked: hence the command. */
+static int lock_and_run(int fd, bool by_fcntl, char **command)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	if (by_fcntl ? fcntl(fd, F_OFD_SETLK, &lock) : flock(fd, LOCK_EX | LOCK_NB))
+		return 1;
+	if (!*command)
+		return 0;
+	execvp(*command, command);
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned lacks = 0;
@@ -265,7 +280,7 @@ int main(int argc, char **argv)
 
 	started_by_check(argc, argv);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	while ((o = getopt(argc, argv, "n:c:x:m:r:s:p:vlR:M:D:C:L:")) != -1)
+	while ((o = getopt(argc, argv, "+n:c:x:m:r:s:p:vlR:M:D:C:L:P:")) != -1)
 		switch (o) {
 		case 'n':
 			if (!features_parse(optarg, &lacks))
@@ -303,7 +318,8 @@ int main(int argc, char **argv)
 		case 'C':
 			return hostcut_main(optarg);
 		case 'L':
-			return flock(atoi(optarg), LOCK_EX | LOCK_NB) != 0;
+		case 'P':
+			return lock_and_run(atoi(optarg), o == 'P', argv + optind);
 		default:
 			return usage();
 		}

@@ -98,7 +98,7 @@ static bool op_fallocate(struct model *m, int fd)
 		unsigned needs;
 		int mode;
 		const char *name;
-	} modes[] = {{0, 0, "allocate"},
+	} modes[] = {{ALLOC, 0, "allocate"},
 		     {PUNCH, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, "punch"},
 		     {ZERO, FALLOC_FL_ZERO_RANGE, "zero"}};
 	unsigned k = pick(m, ARRAY_LEN(modes));

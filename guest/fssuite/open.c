@@ -109,7 +109,8 @@ static bool unnamed_works(int fd, const char *text)
 	must(ftruncate(fd, 3) == 0 && fchmod(fd, 0600) == 0 && fsync(fd) == 0);
 	must(futimens(fd, set) == 0);
 	must(fstat(fd, &st) == 0 && st.st_size == 3 && (st.st_mode & 07777) == 0600);
-	must(st.st_atim.tv_sec == 1000 && st.st_mtim.tv_sec == 2000 && st.st_mtim.tv_nsec == 2);
+	must(st.st_atim.tv_sec == 1000 && st.st_mtim.tv_sec == 2000);
+	must(!have(FINE) || st.st_mtim.tv_nsec == 2);
 	if (have(ROOT | CHOWN)) {
 		must(fchown(fd, 1234, 5678) == 0 && fstat(fd, &st) == 0);
 		must(st.st_uid == 1234 && st.st_gid == 5678);

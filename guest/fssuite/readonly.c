@@ -54,9 +54,6 @@ static void names(void)
 	REFUSED(rename("f", "new"));
 	REFUSED(rename("f", "s"));
 	REFUSED(rename("d", "empty"));
-	REFUSED(renameat2(AT_FDCWD, "f", AT_FDCWD, "s", RENAME_EXCHANGE));
-	REFUSED(renameat2(AT_FDCWD, "f", AT_FDCWD, "new", RENAME_NOREPLACE));
-	REFUSED(renameat2(AT_FDCWD, "f", AT_FDCWD, "new", RENAME_WHITEOUT));
 }
 
 static void attributes(void)
@@ -89,6 +86,9 @@ static void extras(void)
 	REFUSED_OR(EOPNOTSUPP, setxattr("f", "user.a", "1", 1, 0));
 	REFUSED_OR(EOPNOTSUPP, setxattr("d", "trusted.a", "1", 1, 0));
 	REFUSED_OR(EOPNOTSUPP, removexattr("f", "user.there"));
+	REFUSED_OR(EINVAL, renameat2(AT_FDCWD, "f", AT_FDCWD, "s", RENAME_EXCHANGE));
+	REFUSED_OR(EINVAL, renameat2(AT_FDCWD, "f", AT_FDCWD, "new", RENAME_NOREPLACE));
+	REFUSED_OR(EINVAL, renameat2(AT_FDCWD, "f", AT_FDCWD, "new", RENAME_WHITEOUT));
 	REFUSED_OR(ENOTTY, ioctl(fd, FS_IOC_SETFLAGS, &flags));
 #undef REFUSED_OR
 	/* Without the right to write there is nothing to write with: this kernel's own refusal. */

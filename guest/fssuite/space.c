@@ -151,8 +151,13 @@ static bool refused(int mode)
 
 	must(fd >= 0);
 	must_fail(fallocate(fd, mode, BLOCK, BLOCK), EOPNOTSUPP);
-	must(size_of("f") == 3 * BLOCK && fallocate(fd, 0, 0, 4 * BLOCK) == 0);
+	must(size_of("f") == 3 * BLOCK && (!have(ALLOC) || fallocate(fd, 0, 0, 4 * BLOCK) == 0));
 	return true;
+}
+
+static bool check_allocate_refused(void)
+{
+	return refused(0) && refused(FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE);
 }
 
 static bool check_zero_refused(void)
@@ -258,7 +263,9 @@ static bool check_blocks(void)
 const struct check space_checks[] = {
 	CHECK(sparse, "sparse files of 5 GiB and 5 TiB keep their holes and their ends"),
 	CHECK(seek_data, "data and holes are found, and past the end there are none"),
-	CHECK(allocate, "allocation grows a file, never shrinks it, and needs the right to write"),
+	CHECK(allocate, "allocation grows a file, never shrinks it, and needs the right to write",
+	      ALLOC),
+	CHECK(allocate_refused, "allocation is refused as not supported", 0, ALLOC | PUNCH),
 	CHECK(punch, "a hole punched reads as zeros and takes no room", PUNCH),
 	CHECK(zero, "a range is zeroed, with and without growing the file", ZERO),
 	CHECK(zero_refused, "zeroing a range is refused as not supported", 0, ZERO),

@@ -52,7 +52,11 @@ enum {
 	GROUPS = 1 << 20,   /* the server is told a supplementary group when a file is made */
 	HIDDEN = 1 << 21,   /* names of trusted attributes are not listed to others */
 	DATED = 1 << 22,    /* what is stored in mapped pages is dated at once */
-	FEATURES = (1 << 23) - 1,
+	RENAMES = 1 << 23,  /* renameat2 has flags */
+	ALLOC = 1 << 24,    /* fallocate, if only to have the room */
+	FINE = 1 << 25,     /* times are kept to the nanosecond, and those before 1970 */
+	APART = 1 << 26,    /* fcntl and flock do not see each other's locks */
+	FEATURES = (1 << 27) - 1,
 };
 
 struct check {

@@ -12,8 +12,8 @@ static bool times_are(const char *name, time_t a, long an, time_t m, long mn)
 {
 	struct stat st;
 
-	return lstat(name, &st) == 0 && st.st_atim.tv_sec == a && st.st_atim.tv_nsec == an &&
-	       st.st_mtim.tv_sec == m && st.st_mtim.tv_nsec == mn;
+	return lstat(name, &st) == 0 && st.st_atim.tv_sec == a && st.st_mtim.tv_sec == m &&
+	       (!have(FINE) || (st.st_atim.tv_nsec == an && st.st_mtim.tv_nsec == mn));
 }
 
 static bool set(const char *name, time_t a, long an, time_t m, long mn)
@@ -64,7 +64,9 @@ static bool check_times_single(void)
 static bool check_times_far(void)
 {
 	must(file_make("f", "x"));
-	must(set("f", -1, 500000000, -86400, 1) && times_are("f", -1, 500000000, -86400, 1));
+	if (have(FINE))
+		must(set("f", -1, 500000000, -86400, 1) &&
+		     times_are("f", -1, 500000000, -86400, 1));
 	must(set("f", 0, 0, 0, 1) && times_are("f", 0, 0, 0, 1));
 	must(set("f", 2147483648, 0, 4294967296, 5) &&
 	     times_are("f", 2147483648, 0, 4294967296, 5));

@@ -2,11 +2,23 @@
 # coherence.sh - what the host changes is seen within the time that the cache mode promises, and the other way.
 #
 # never: at once. auto: within a second. always: when the guest gives up what it remembers. What the guest writes, the
-# host sees at once; with writeback, when the file is closed or synced.
+# host sees at once; with writeback, when the file is closed or synced. By 9P it is the guest that says so when it mounts:
+# cache=none and mmap are as never; loose and fscache as always, and what is written comes when it is synced.
 . /test/lib.sh
 
+cache() { # of $tag
+	if ! by_9p "$tag"; then
+		share_key "$tag" cache auto
+	else
+		case $(mount_option "$tag" cache none) in
+		none | mmap) echo never ;;
+		*) echo always ;;
+		esac
+	fi
+}
+delayed() { [ "$(share_key "$tag" writeback false)" = true ] || { by_9p "$tag" && [ "$(cache)" = always ]; }; }
 promised() {
-	case $(share_key "$tag" cache auto) in
+	case $(cache) in
 	never) ;;
 	auto) usleep 1300000 ;;
 	always)
@@ -26,6 +38,9 @@ never_torn() { # FILE: a name that the host replaces all the time is always ther
 		[ "$i" != 20 ] || promised
 	done
 }
+
+# Shared mappings that keep up with reads and writes: without a cache, virtio-fs has them from Linux 6.6 on, 9P never.
+mapped() { [ "$(cache)" != never ] || { ! by_9p "$tag" && at_least 6 6; }; }
 
 sees_host() {
 	host write "$tag/f" first && host mkdir "$tag/d" && host write "$tag/d/x" deep
@@ -59,40 +74,58 @@ sees_host() {
 
 seen_by_host() {
 	echo written >g
+	by_9p "$tag" && delayed && sync
 	ok "$tag: the host reads what was written and closed" host is "$tag/g" written
 	exec 3>g
 	echo more >&3
-	[ "$(share_key "$tag" writeback false)" = false ] || sync
+	! delayed || sync
 	ok "$tag: the host reads what was written and is open" host is "$tag/g" more
 	echo "and more" >&3
 	exec 3>&-
+	by_9p "$tag" && delayed && sync
 	ok "$tag: the host reads what was added" host holds "$tag/g" 5 "and more"
 	mkdir e && mv g e/g && chmod 600 e/g && ln -s e/g s && rm newer
 	ok "$tag: the host finds what was renamed" host holds "$tag/s" 0 more
 	ok "$tag: the host misses what was removed" host absent "$tag/newer"
 }
 
-shares_locks() {
+there() { # FILE: soon
+	for i in $(seq 100); do
+		[ ! -e "$1" ] || return 0
+		usleep 100000
+	done
+	return 1
+}
+shares_locks() { # HERE ON_HOST: each by flock (L) or by fcntl (P)
 	: >lock
 	exec 3<>lock
-	ok "$tag: the host locks a file" host lock "$tag/lock"
-	no "$tag: what the host has locked is not locked here" fssuite -L 3
-	ok "$tag: the host unlocks it" host unlock "$tag/lock"
-	ok "$tag: what is free is locked here" fssuite -L 3
-	ok "$tag: the host cannot lock what is locked here" host locked "$tag/lock"
+	ok "$tag: the host locks a file ($*)" host lock "$tag/lock" "$2"
+	no "$tag: what the host has locked is not locked here ($*)" fssuite "-$1" 3
+	ok "$tag: the host unlocks it ($*)" host unlock "$tag/lock"
+	fssuite "-$1" 3 sh -c 'echo >/tmp/locked; exec sleep 600' &
+	ok "$tag: what is free is locked here ($*)" there /tmp/locked
+	ok "$tag: the host cannot lock what is locked here ($*)" host locked "$tag/lock" "$2"
+	kill $!
+	wait $!
 	exec 3>&-
-	ok "$tag: it can when it is closed" host free "$tag/lock"
+	rm -f /tmp/locked
+	ok "$tag: it can when it is closed ($*)" host free "$tag/lock" "$2"
+}
+# 9P has one kind of lock, and guests ask for both by it.
+shares_all_locks() {
+	if by_9p "$tag"; then shares_locks L P; else shares_locks L L; fi
+	shares_locks P P
 }
 
-for tag in never auto always writeback; do
+tags=$(word coherent | tr , ' ')
+for tag in ${tags:-never auto always writeback}; do
 	ok "$tag: the share mounts" share_mount "$tag" "/mnt/$tag"
 	cd "/mnt/$tag" || exit
 	[ "$(share_key "$tag" writeback false)" = true ] || sees_host
 	touch newer
 	seen_by_host
-	[ "$(share_key "$tag" locks guest)" = guest ] || shares_locks
-	# Without a cache, Linux before 6.6 has no shared mappings.
-	[ "$tag" = never ] && ! at_least 6 6 || fssuite -M "/mnt/$tag/mapped"
+	[ "$(share_key "$tag" locks guest)" = guest ] || shares_all_locks
+	! mapped || fssuite -M "/mnt/$tag/mapped"
 	cd /
 	ok "$tag: the share is unmounted" umount "/mnt/$tag"
 done

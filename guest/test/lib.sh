@@ -62,10 +62,21 @@ share_lacks() {
 	# Shared mappings without a cache, or with the server's own.
 	[ "$(share_key "$1" cache auto)" != never ] || at_least 6 6 || [ "$(share_key "$1" mount)" != "" ] || lacks=$lacks,mmap,tail
 	[ "$(share_key "$1" dax 0)" = 0 ] || lacks=$lacks,dated
+	! by_9p "$1" || lacks=$lacks,$(p9_lacks "$1")
 	at_least 6 3 || lacks=$lacks,groups
 	at_least 6 1 || lacks=$lacks,tmpfile
 	at_least 6 6 || lacks=$lacks,btime
 	echo "$lacks"
+}
+
+by_9p() { [ "$(share_key "$1" type)" = 9p ]; } # TAG
+
+# What Linux's own client of 9P lacks, whoever serves it: calls that the protocol has no words for; times finer than a
+# second and before 1970; flock apart from fcntl, as it asks for both in one way. It never clears a page behind a file's end.
+p9_lacks() {
+	lacking=tmpfile,alloc,punch,zero,flags,btime,renames,whiteout,apart,fine,tail
+	[ "$(mount_option "$1" cache none)" != none ] || lacking=$lacking,mmap
+	echo "$lacking"
 }
 
 # The checks that a share cannot pass, by its nature.
@@ -73,12 +84,37 @@ share_without() {
 	share_key "$1" without | tr + '\n'
 	# Where Linux stores through the window itself it leaves set-id bits to a server that sees no write.
 	[ "$(share_key "$1" dax 0)" = 0 ] || echo write_kills_setid
+	! by_9p "$1" || p9_without "$1"
+}
+
+# The same of Linux's client of 9P. A name that goes takes along what a path descriptor would ask by.
+p9_without() {
+	echo unlinked_path
+	if [ "$(share_key "$1" posix_acl false)" = true ]; then
+		echo acl_errors # EINVAL for EACCES
+	elif [ "$(mount_option "$1" access client)" = client ]; then
+		echo acl_refused # it sets the mode before it asks
+	fi
+	case $(mount_option "$1" cache none) in
+	none | mmap)
+		# Each time that a name is looked up it is a new file to the kernel: to its locks and to its watches.
+		echo link_same inotify
+		# It finds the end to append to and writes there, and nothing keeps others from doing so meanwhile.
+		echo crowd_append
+		;;
+	*)
+		# What is written comes to us much later: errors come then, times are of then, and blocks are guessed.
+		echo offsets chmod_ctime times_of_changes sparse
+		;;
+	esac
+	# read() and write() go to the server past the pages that are mapped.
+	[ "$(mount_option "$1" cache none)" != mmap ] || echo map map_as_buffer model
 }
 
 # share_run_suite TAG: the file system suite on it, mounted for that
 share_run_suite() {
 	ok "the share $1 mounts for the suite" share_mount "$1" "/mnt/$1" "$(share_key "$1" mount)"
-	without=$(share_without "$1" | paste -s -d,)
+	without=$(share_without "$1" | tr '\n ' ,, | sed 's/^,*//; s/,*$//')
 	fssuite -n "$(share_lacks "$1")" ${without:+-x "$without"} -m "$(word many)" -r "$(word rounds)" -p "$1: " "/mnt/$1"
 	ok "the share $1 is unmounted after the suite" umount "/mnt/$1"
 }
@@ -90,6 +126,17 @@ host() {
 	[ "$answer" = "host: done" ]
 }
 
-share_mount() { # TAG DIR [OPTIONS]
-	mkdir -p "$2" && mount -t virtiofs ${3:+-o "$3"} "$1" "$2"
+# mount_option TAG NAME DEFAULT: of the share's mount options
+mount_option() {
+	value=$(share_key "$1" mount | tr , '\n' | sed -n "s/^$2=//p")
+	echo "${value:-$3}"
+}
+
+share_mount() { # TAG DIR [OPTIONS]: with the options of its own, if none are given
+	type=$(share_key "$1" type virtiofs) options=${3:-$(share_key "$1" mount)}
+	if [ "$type" = 9p ]; then
+		modprobe -a 9p 9pnet_virtio # Linux 5.10 does not find the transport by itself
+		options=trans=virtio,version=9p2000.L${options:+,$options}
+	fi
+	mkdir -p "$2" && mount -t "$type" ${options:+-o "$options"} "$1" "$2"
 }

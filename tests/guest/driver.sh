@@ -42,31 +42,44 @@ shift
 guest_defaults() {
 	kernel=vmlinux kernels=kernel initrd=initrd.gz cpus=1 mem=512 transport=pci args='' run=none end=poweroff irq='' limit=150 tty=''
 	status=0 said='powered off' user='' root='' many=100 rounds=150
-	nofile='' own='' unfit='' shares=() suites='' tells='' lacks='' files=1000
+	nofile='' own='' unfit='' shares=() p9s=() suites='' tells='' lacks='' files=1000
 }
 
-# share TAG [KEY=VALUE...]: with path=, not a directory of this guest's; mount= and without= (checks of the suite, with
-# +) are for the guest alone, which is told all of them by wherry.TAG=:KEY=VALUE:... Numbers and truths are written so.
+# share TAG [KEY=VALUE...]: by virtio-fs; p9: by virtio-9p. With path=, not a directory of this guest's; mount= (options)
+# and without= (checks of the suite, with +) are for the guest alone, which is told all of them by
+# wherry.TAG=:KEY=VALUE:..., and type=9p. Numbers and truths are written so.
 share() {
-	local tag=$1 path=$dir/$1 keys='' told='' key value
-	shift
+	described shares "$@"
+}
+p9() {
+	described p9s "$@" type=9p
+}
+
+described() { # LIST TAG [KEY=VALUE...]: its configuration goes to the list
+	local -n list=$1
+	local tag=$2 path=$dir/$2 keys='' told='' key value
+	shift 2
 	for key; do
 		[[ $key == ?id_map=* ]] || told="$told$key:"
 		value=${key#*=} key=${key%%=*}
 		case $key in
-		mount | without) continue ;;
+		mount | without | type) continue ;;
 		path) path=$value && continue ;;
 		esac
 		[[ $value =~ ^([0-9]+|true|false)$ ]] || value="\"$value\""
 		keys="$keys, \"$key\": $value"
 	done
-	shares+=("{\"tag\": \"$tag\", \"path\": \"$path\"$keys}")
+	list+=("{\"tag\": \"$tag\", \"path\": \"$path\"$keys}")
 	tells="$tells wherry.$tag=:$told"
 }
 
 # The same, and the file system suite runs on it.
 suite() {
 	share "$@"
+	suites="$suites${suites:+,}$1"
+}
+suite_p9() {
+	p9 "$@"
 	suites="$suites${suites:+,}$1"
 }
 
@@ -81,6 +94,7 @@ config() {
 		"machine-config": {"vcpu_count": $cpus, "mem_size_mib": $mem, "transport": "$transport"},
 		"drives": [$drives],
 		"fs": [$(IFS=, && echo "${shares[*]}")],
+		"p9": [$(IFS=, && echo "${p9s[*]}")],
 		"entropy": {}}
 	END
 }
@@ -118,7 +132,7 @@ guest_prepare() {
 	for script in ${run//,/ }; do
 		! declare -F "prepare_$script" >/dev/null || "prepare_$script" || return 1
 	done
-	for tag in "${shares[@]}"; do
+	for tag in "${shares[@]}" "${p9s[@]}"; do
 		tag=${tag#*\"path\": \"} && mkdir -p "${tag%%\"*}"
 	done
 	if [ "$1" = firecracker ]; then config_firecracker; else config; fi >"$dir/config.json"

@@ -5,9 +5,10 @@
 # A guest is a function that sets what differs from the defaults (guest_defaults in driver.sh) and names its shares:
 #   share TAG [KEY=VALUE...]   a share of the directory TAG of this guest, with wherry's keys; mount=OPTIONS are the guest's
 #   suite TAG [KEY=VALUE...]   the same, and the file system suite runs on it (guest/test/posix.sh)
+#   p9, suite_p9               the same by virtio-9p
 # Many things are tried in one boot, since a boot is what costs here.
 
-guests=(limit pci mmio big bare intx terminal firecracker caches user mounts dax root)
+guests=(limit pci mmio big bare intx terminal firecracker caches user mounts dax root p9 root_p9)
 
 guest_limit() { # nothing to do, and no end: idle CPUs must be ended too
 	run=none end=hang limit=20 status=124 said='time limit'
@@ -18,8 +19,9 @@ guest_pci() { # the usual machine, and most of the tests
 	status=0 said='powered off'
 }
 guest_mmio() { # the other transport, the 64-bit entry, the least memory, the reset register
-	kernel=vmlinux-nonote mem=128 transport=mmio run=machine,irq,share,posix,disk,rng,rebind irq=mmio
+	kernel=vmlinux-nonote mem=128 transport=mmio run=machine,irq,share,posix,disk,rng,p9,rebind irq=mmio
 	suite share cache=always writeback=true
+	p9 p9 mount=cache=loose
 	args=reboot=a end=reboot status=0 said='rebooted'
 }
 guest_big() { # Debian's bzImage, memory above 4 GiB, a panic
@@ -62,7 +64,21 @@ guest_dax() { # the window, smaller than what is mapped through it
 	suite share dax=8 mount=dax
 	share inode dax=8 dax_policy=inode
 }
+guest_p9() { # the other protocol: both ways without a cache, a server that locks, a share that refuses all change
+	run=p9,readonly,coherence,posix limit=300 many=50 rounds=100
+	p9 p9 mount=cache=none
+	p9 readonly readonly=true mount=cache=none
+	suite_p9 none locks=host posix_acl=true mount=cache=none,access=client,posixacl,msize=512000
+	# What takes long, the first has shown.
+	suite_p9 mmap mount=cache=mmap,access=user,msize=131072 without=deep+vectors+seek+many+list_meanwhile+list_and_unlink+every_byte+threads_one_directory+threads_exclusive+getcwd
+	p9 loose mount=cache=loose,msize=512000
+	tells="$tells wherry.coherent=none,loose"
+}
 guest_root() { # the root directory is a share
 	run=rootfs args='root=rootfs rootfstype=virtiofs rw reboot=k' end=reboot status=0 said='rebooted'
 	share rootfs
+}
+guest_root_p9() {
+	run=rootfs args='root=rootfs rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=131072 rw reboot=k' end=reboot status=0 said='rebooted'
+	p9 rootfs
 }

@@ -54,10 +54,13 @@ host_churn() { # FILE: replaces it over and over until host_still
 host_still() {
 	rm churning
 }
-host_lock() { # FILE: held until host_unlock
+lock() { # FD KIND: by flock, or by fcntl (P). By a program that the guests have too: flock(1) knows but the one
+	"$top/build/guest/root/bin/fssuite" "-${2:-L}" "$1"
+}
+host_lock() { # FILE [P]: held until host_unlock
 	(
-		exec 9>>"$1"
-		flock -n 9 && touch "$1.held"
+		exec 9<>"$1"
+		lock 9 "$2" && touch "$1.held"
 		while [ -e "$1.held" ]; do sleep 0.1; done
 		touch "$1.free"
 	) >/dev/null 2>&1 &
@@ -72,11 +75,15 @@ host_unlock() { # FILE
 	until [ -e "$1.free" ]; do sleep 0.1; done
 	rm "$1.free"
 }
-host_locked() { # FILE: someone else has it
-	! flock -n "$1" true
+host_locked() { # FILE [P]: someone else has it
+	! lock 9 "$2" 9<>"$1"
 }
-host_free() { # FILE: nobody has it, soon: a close is told to the host in the background
-	flock -w 20 "$1" true
+host_free() { # FILE [P]: nobody has it, soon: a close is told to the host in the background
+	for _ in {1..200}; do
+		host_locked "$@" || return 0
+		sleep 0.1
+	done
+	return 1
 }
 host_tmpfs() { # DIR: a file system mounted while the machine runs
 	mount -t tmpfs -o size=1M tmpfs "$1" && echo late >"$1/late"

@@ -41,11 +41,24 @@ prepare_readonly() {
 	echo inside >readonly/d/g
 	ln -s f readonly/s
 	tree_sum readonly >readonly.sum
-	share readonly readonly=true
+	[[ "${p9s[*]}" == *'"tag": "readonly"'* ]] || share readonly readonly=true
 }
 check_readonly() {
 	[ "$(tree_sum readonly)" = "$(cat readonly.sum)" ]
 	say $? "the read-only tree is the same in every way afterwards"
+}
+
+prepare_p9() {
+	mkdir -p p9
+	head -c 3000003 /dev/urandom >p9/big
+	sha256sum <p9/big | cut -d' ' -f1 >p9/big.sum
+}
+check_p9() {
+	local msize
+	for msize in 4096 8192 131072 512000 1048576; do
+		cmp -s p9/big "p9/big-$msize"
+		say $? "the host reads right what was copied in messages of $msize"
+	done
 }
 
 prepare_posix() {
@@ -107,7 +120,7 @@ check_overlay() {
 }
 
 prepare_rootfs() {
-	if [ "${#shares[@]}" -eq 0 ]; then
+	if [ "${#shares[@]}${#p9s[@]}" = 00 ]; then
 		cp --sparse=always "$fixtures/rootfs.ext4" .
 	else
 		cp -r "$fixtures/root" rootfs
