@@ -31,12 +31,10 @@ static struct fuse_req *req_of(struct io_op *op)
 /* Set-id bits go, as a write of one without the right to keep them has it (D33). */
 static int kill_priv(struct fuse_call *c)
 {
-	int r = 0;
+	int r;
 
 	fuse_lock(c->f);
-	/* Under the lock: on another queue the session may just be ending, or beginning. */
-	if (fuse_agreed(c->f, FUSE_HANDLE_KILLPRIV_V2))
-		r = share_kill_priv(c->handle->file);
+	r = share_kill_priv(c->handle->file);
 	fuse_unlock(c->f);
 	return r;
 }
@@ -102,6 +100,7 @@ int fuse_data_write(struct fuse_call *c)
 	cursor_get(&c->in, &in, sizeof(in));
 	if (in.size != c->in.left || in.size > c->f->max_io)
 		return -EINVAL;
+	/* Linux says so of what goes past its cache, whatever was agreed on. */
 	if (in.write_flags & FUSE_WRITE_KILL_SUIDGID)
 		r = kill_priv(c);
 	if (r)
@@ -257,9 +256,7 @@ static int copy_to(struct fuse_call *c, const struct fuse_copy_file_range_in *in
 		return r;
 	h->refs++;
 	c->req->to = h;
-	if (c->cred.uid && fuse_agreed(c->f, FUSE_HANDLE_KILLPRIV_V2))
-		return share_kill_priv(h->file);
-	return 0;
+	return c->cred.uid ? share_kill_priv(h->file) : 0;
 }
 
 static int copy_begin(struct fuse_call *c)

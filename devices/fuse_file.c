@@ -33,13 +33,13 @@ static int with_reading(const struct fuse *f, int flags)
 	return flags;
 }
 
-/* O_TRUNC is a write (D33). */
-static int kill_on_trunc(struct fuse *f, struct share_file *file, int flags, uint32_t how)
+/* O_TRUNC is a write (D33). Where it was not agreed on that flags say who may keep set-id bits, root may. */
+static int kill_on_trunc(struct fuse_call *c, struct share_file *file, int flags, uint32_t how)
 {
-	if (!(flags & O_TRUNC) || !(how & FUSE_OPEN_KILL_SUIDGID) ||
-	    !fuse_agreed(f, FUSE_HANDLE_KILLPRIV_V2))
-		return 0;
-	return share_kill_priv(file);
+	const bool told = fuse_agreed(c->f, FUSE_HANDLE_KILLPRIV_V2);
+	const bool kill = told ? how & FUSE_OPEN_KILL_SUIDGID : c->cred.uid != 0;
+
+	return flags & O_TRUNC && kill ? share_kill_priv(file) : 0;
 }
 
 /* ---- opening ---- */
@@ -54,7 +54,7 @@ static int open_node(struct fuse_call *c, const struct fuse_open_in *in, struct 
 		r = share_open_inode(c->inode, flags, &file);
 	if (r)
 		return r;
-	r = kill_on_trunc(c->f, file, flags, in->open_flags);
+	r = kill_on_trunc(c, file, flags, in->open_flags);
 	if (r) {
 		share_file_close(file);
 		return r;
@@ -124,7 +124,7 @@ static int create(struct fuse_call *c, const struct name *name, const struct fus
 	}
 	if (r)
 		return r;
-	r = kill_on_trunc(c->f, file, flags, in->open_flags);
+	r = kill_on_trunc(c, file, flags, in->open_flags);
 	if (!r)
 		return made_put(c, inode, file, more, &st);
 	share_file_close(file);

@@ -106,9 +106,11 @@ static const struct row {
 
 static int find_fid(struct p9_call *c, const struct row *row)
 {
-	struct cursor ahead = c->in;
-	struct p9_fid *fid = p9_fid_find(c->p9, p9_get_u32(&ahead));
+	struct p9_fid *fid;
+	le32 number;
 
+	cursor_peek(&c->in, &number, sizeof(number));
+	fid = p9_fid_find(c->p9, le32_get(number));
 	if (!fid || (fid->xattr && !(row->flags & ANY)))
 		return -EBADF;
 	if (row->flags & OPEN && !fid->file && !fid->xattr)
@@ -241,7 +243,7 @@ static void serve_version(struct p9 *p9)
 	struct p9_req *req = take_ptr(&p9->version);
 	struct p9_call c = call_of(p9, req);
 
-	c.in.left = req->bytes;
+	cursor_trim(&c.in, req->bytes);
 	serve(&c, p9_session_begin);
 }
 

@@ -63,6 +63,7 @@ share_lacks() {
 	[ "$(share_key "$1" cache auto)" != never ] || at_least 6 6 || [ "$(share_key "$1" mount)" != "" ] || lacks=$lacks,mmap,tail
 	[ "$(share_key "$1" dax 0)" = 0 ] || lacks=$lacks,dated
 	! by_9p "$1" || lacks=$lacks,$(p9_lacks "$1")
+	at_least 5 14 || lacks=$lacks,zero
 	at_least 6 3 || lacks=$lacks,groups
 	at_least 6 1 || lacks=$lacks,tmpfile
 	at_least 6 6 || lacks=$lacks,btime

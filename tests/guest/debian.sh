@@ -86,7 +86,7 @@ rm -rf "$out/debian/image"
 mkdir "$out/debian/image"
 mv "$tree" "$out/debian/image/debian"
 status=0
-mke2fs -q -F -t ext4 -O ^metadata_csum -d "$out/debian/image" "$stamp.tmp" || status=$?
+mke2fs -q -F -t ext4 -N 600000 -O ^metadata_csum -d "$out/debian/image" "$stamp.tmp" || status=$?
 mv "$out/debian/image/debian" "$tree"
 [ $status -eq 0 ] || die "no image"
 mv "$stamp.tmp" "$stamp"
