@@ -99,7 +99,8 @@ select_jobs() { # KIND JOB...
 	tmpfs_jobs=$(select_jobs tmpfs $create_ram_jobs)
 	floor_jobs=$(select_jobs share $(file_jobs blk))
 	mmio_jobs=$(select_jobs share fs:randread:qd=16 fs:getattr:qd=8)
-	p9_jobs=$(sed 's/=fs/=9p/g' <<<"$share_jobs $tmpfs_jobs")
+	# The same by 9P: rows of their own, 9p/... and 9ptmpfs/...
+	p9_jobs=$(sed 's/share=fs/9p=9p/g; s/tmpfs=fs/9ptmpfs=9p/g' <<<"$share_jobs $tmpfs_jobs")
 	dax_jobs=$(select_jobs share fs:daxread)
 }
 
@@ -185,16 +186,16 @@ mkfifo "$work/keys" || exit
 busy=""
 for round in $(seq "$rounds"); do
 	busy="$busy $(others)%"
-	measure wherry $disk_jobs $share_jobs $tmpfs_jobs
+	measure wherry $disk_jobs $share_jobs $tmpfs_jobs $p9_jobs
 	measure wherry_mmio $mmio_jobs
-	measure wherry_sleep $share_jobs $tmpfs_jobs
+	measure wherry_sleep $share_jobs $tmpfs_jobs $p9_jobs
 	measure wherry_dax $dax_jobs
 	measure floor $disk_jobs $floor_jobs
 	measure floor_poll $disk_jobs $floor_jobs
 	[ "$have_qemu" ] && measure qemu_disk $disk_jobs
 	[ "$have_virtiofsd" ] && measure qemu_auto $share_jobs $tmpfs_jobs
 	[ "$have_virtiofsd" ] && measure qemu_none $share_jobs $tmpfs_jobs
-	[ "$have_qemu" ] && measure qemu9p $p9_jobs
+	[ "$have_qemu" ] && measure qemu_9p $p9_jobs
 	native_round
 done
 tests/bench/table.awk tests/bench/goals "$work/results"

@@ -9,12 +9,13 @@ say_command() { [ -z "${V:-}" ] || printf '%q ' "$@" | sed 's/^/+ /; s/$/\n/' >&
 
 # ---- wherry ----
 
-config() { # TRANSPORT MIB ARGS DISK SHARE [SHARE2] [KEYS]: KEYS of each share, from a comma
+config() { # TRANSPORT MIB ARGS DISK SHARE [SHARE2] [KEYS]: KEYS of each share, from a comma; two shares by both protocols
 	cat <<-END
 	{"boot-source": {"kernel_image_path": "$elf", "boot_args": "$3"},
 	 "machine-config": {"mem_size_mib": $2, "transport": "$1"},
 	 "drives": [${4:+{\"drive_id\": \"bench\", \"path_on_host\": \"$4\"\}}],
-	 "fs": [${5:+{\"tag\": \"bench\", \"path\": \"$5\"${7:-}\}}${6:+, {\"tag\": \"ram\", \"path\": \"$6\"${7:-}\}}]}
+	 "fs": [${5:+{\"tag\": \"bench\", \"path\": \"$5\"${7:-}\}}${6:+, {\"tag\": \"ram\", \"path\": \"$6\"${7:-}\}}],
+	 "p9": [${6:+{\"tag\": \"bench\", \"path\": \"$5\"${7:-}\}, {\"tag\": \"ram\", \"path\": \"$6\"${7:-}\}}]}
 	END
 }
 wherry_on() { # as config
@@ -70,8 +71,7 @@ qemu_virtiofsd() { # JOBS CACHE
 }
 run_qemu_auto() { qemu_virtiofsd "$1" auto; }
 run_qemu_none() { qemu_virtiofsd "$1" none; }
-# Another protocol: not one of virtiofsd's settings, and not in the family of qemu.
-run_qemu9p() {
+run_qemu_9p() {
 	qemu "$1" -fsdev "local,id=f0,path=$dir/share,security_model=none" -device virtio-9p-pci,fsdev=f0,mount_tag=bench \
 		-fsdev "local,id=f1,path=$ram,security_model=none" -device virtio-9p-pci,fsdev=f1,mount_tag=ram
 }
