@@ -10,7 +10,7 @@ for owner in passthrough squash mapped; do
 	for mode in never auto always writeback dax daxinode; do long_guests+=("${owner}_$mode"); done
 done
 long_guests+=(locks trixie trixie_dax bullseye apt_passthrough apt_squash apt_mapped databases
-	fio fio_dax stress stress_mapped many rlimit)
+	fio fio_dax stress_{1..4} stress_mapped_{1..4} many rlimit)
 
 # debian [KEY=VALUE...]: the root directory is the Debian tree, on a share with these keys
 debian() {
@@ -130,18 +130,16 @@ guest_fio_dax() {
 	share dax dax=64 mount=dax
 	share small dax=4 mount=dax # less than one file
 }
-guest_stress() {
+stress() { # PART TAG [KEY=VALUE...]: a quarter of it
 	run=stress
 	debian
-	tells="$tells wherry.stress=auto"
-	share auto cache=auto
+	tells="$tells wherry.stress=$2 wherry.part=$1/4"
+	share "${@:2}"
 }
-guest_stress_mapped() {
-	run=stress
-	debian
-	tells="$tells wherry.stress=always"
-	share always cache=always writeback=true owner=mapped
-}
+for part in 1 2 3 4; do
+	eval "guest_stress_$part() { stress $part auto cache=auto; }"
+	eval "guest_stress_mapped_$part() { stress $part always cache=always writeback=true owner=mapped; }"
+done
 
 # ---- numbers ----
 
