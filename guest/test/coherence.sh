@@ -3,7 +3,8 @@
 #
 # never: at once. auto: within a second. always: when the guest gives up what it remembers. What the guest writes, the
 # host sees at once; with writeback, when the file is closed or synced. By 9P it is the guest that says so when it mounts:
-# cache=none and mmap are as never; loose and fscache as always, and what is written comes when it is synced.
+# cache=none and mmap are as never; loose and fscache as always, and what is written comes when it is synced, with mmap
+# too from Linux 6.4 on.
 . /test/lib.sh
 
 cache() { # of $tag
@@ -16,7 +17,16 @@ cache() { # of $tag
 		esac
 	fi
 }
-delayed() { [ "$(share_key "$tag" writeback false)" = true ] || { by_9p "$tag" && [ "$(cache)" = always ]; }; }
+delayed() { # what is written comes later
+	if ! by_9p "$tag"; then
+		[ "$(share_key "$tag" writeback false)" = true ]
+	else
+		case $(mount_option "$tag" cache none) in
+		none) return 1 ;;
+		mmap) at_least 6 4 ;;
+		esac
+	fi
+}
 promised() {
 	case $(cache) in
 	never) ;;

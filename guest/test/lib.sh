@@ -72,11 +72,21 @@ share_lacks() {
 
 by_9p() { [ "$(share_key "$1" type)" = 9p ]; } # TAG
 
+# TAG: this kernel asks its access lists who may
+by_acl() {
+	case $(share_key "$1" posix_acl false),$(share_key "$1" mount), in
+	true,*access=client,*posixacl,*) return 0 ;;
+	esac
+	return 1
+}
+
 # What Linux's own client of 9P lacks, whoever serves it: calls that the protocol has no words for; times finer than a
 # second and before 1970; flock apart from fcntl, as it asks for both in one way. It never clears a page behind a file's end.
 p9_lacks() {
 	lacking=tmpfile,alloc,punch,zero,flags,btime,renames,whiteout,apart,fine,tail
+	by_acl "$1" || lacking=$lacking,acl
 	[ "$(mount_option "$1" cache none)" != none ] || lacking=$lacking,mmap
+	[ "$(mount_option "$1" access client)" != any ] || lacking=$lacking,users,devices # all are one user to us, and not root
 	echo "$lacking"
 }
 
@@ -88,28 +98,42 @@ share_without() {
 	! by_9p "$1" || p9_without "$1"
 }
 
-# The same of Linux's client of 9P. A name that goes takes along what a path descriptor would ask by.
+# The same of Linux's client of 9P, whose data goes through netfs since 6.8.
 p9_without() {
+	# A name that goes takes along what a path descriptor would ask by.
 	echo unlinked_path
-	if [ "$(share_key "$1" posix_acl false)" = true ]; then
+	if [ "$(share_key "$1" posix_acl false)" = false ]; then
+		# It sets the mode before it asks.
+		[ "$(mount_option "$1" access client)" != client ] || echo acl_refused
+	elif by_acl "$1"; then
 		echo acl_errors # EINVAL for EACCES
-	elif [ "$(mount_option "$1" access client)" = client ]; then
-		echo acl_refused # it sets the mode before it asks
+	else
+		echo acl_refused # it passes lists on, and does not look at them
 	fi
+	# All are one user to us, so root's writes do not come as root's.
+	[ "$(mount_option "$1" access client)" != any ] || echo write_setid
+	# That a write was refused is said by a later sync, if at all.
+	! at_least 6 8 || echo offsets
 	case $(mount_option "$1" cache none) in
 	none | mmap)
 		# Each time that a name is looked up it is a new file to the kernel: to its locks and to its watches.
 		echo link_same inotify
 		# It finds the end to append to and writes there, and nothing keeps others from doing so meanwhile.
-		echo crowd_append
+		at_least 6 8 || echo crowd_append
 		;;
 	*)
 		# What is written comes to us much later: errors come then, times are of then, and blocks are guessed.
 		echo offsets chmod_ctime times_of_changes sparse
+		# Nor does it forget a list that says no more than the mode, or see its own write behind what is mapped.
+		! at_least 6 8 || echo blocks acl_mode model
 		;;
 	esac
-	# read() and write() go to the server past the pages that are mapped.
-	[ "$(mount_option "$1" cache none)" != mmap ] || echo map map_as_buffer model
+	[ "$(mount_option "$1" cache none)" = mmap ] || return
+	if at_least 6 8; then
+		echo rwf_append # the end is not where the pages are
+	else
+		echo map map_as_buffer model # reads and writes go to the server, past what is mapped
+	fi
 }
 
 # share_run_suite TAG: the file system suite on it, mounted for that

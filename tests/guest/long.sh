@@ -7,8 +7,10 @@
 
 long_guests=(daxcut)
 for owner in passthrough squash mapped; do
-	for mode in never auto always writeback dax daxinode; do long_guests+=("${owner}_$mode"); done
+	for mode in never auto always writeback dax daxinode p9none p9any p9mmap p9loose p9fscache; do long_guests+=("${owner}_$mode"); done
 done
+for mode in p9none p9mmap p9loose; do long_guests+=("trixie_$mode"); done
+long_guests+=(bullseye_p9none bullseye_p9loose)
 long_guests+=(locks trixie trixie_dax bullseye apt_passthrough apt_squash apt_mapped databases
 	fio fio_dax stress_{1..4} stress_mapped_{1..4} many rlimit)
 
@@ -39,6 +41,12 @@ mode() { # MODE [KEY=VALUE...]
 	writeback) suite writeback cache=always writeback=true "$@" ;;
 	dax) suite dax cache=auto dax=16 mount=dax "$@" ;;
 	daxinode) suite daxinode cache=always dax=8 dax_policy=inode "$@" ;;
+	# By 9P it is the guest that says how. The client's own limit of a message is 500 KiB.
+	p9none) suite_p9 none mount=cache=none,access=client,posixacl,msize=512000 "$@" ;;
+	p9any) suite_p9 any mount=cache=none,access=any,msize=131072 "$@" ;;
+	p9mmap) suite_p9 mmap mount=cache=mmap,access=user,msize=8192 "$@" ;;
+	p9loose) suite_p9 loose mount=cache=loose,access=client,posixacl,msize=1048576 "$@" ;;
+	p9fscache) suite_p9 fscache mount=cache=fscache,access=user,msize=512000 "$@" ;;
 	esac
 }
 owner_passthrough() {
@@ -52,9 +60,19 @@ owner_mapped() {
 	user=65534
 	mode "$1" owner=mapped
 }
+# Other kernels, by 9P: here its client differs most.
+owner_trixie() {
+	newer
+	mode "$1" posix_acl=true locks=host
+	run=posix,coherence tells="$tells wherry.coherent=${1#p9}"
+}
+owner_bullseye() {
+	older
+	mode "$1"
+}
 for name in "${long_guests[@]}"; do
 	case $name in
-	passthrough_* | squash_* | mapped_*) eval "guest_$name() { owner_${name%%_*} ${name#*_}; }" ;;
+	passthrough_* | squash_* | mapped_* | *_p9*) eval "guest_$name() { owner_${name%%_*} ${name#*_}; }" ;;
 	esac
 done
 
@@ -87,8 +105,11 @@ guest_trixie_dax() {
 	suite share dax=8 mount=dax queues=2
 	share inode dax=8 dax_policy=inode
 }
-guest_bullseye() { # Linux 5.10
+older() { # Linux 5.10
 	kernels=kernel-bullseye kernel=vmlinuz initrd=initrd-bullseye.gz limit=1500 many=200 rounds=500
+}
+guest_bullseye() {
+	older
 	run=posix,coherence
 	suite auto cache=auto
 	suite never cache=never
