@@ -24,13 +24,13 @@ cat >"$work/config.json" <<-END
 	 "machine-config": {"mem_size_mib": 32}}
 END
 
-# The user's shell. A job that was stopped is continued, after the shell has set its own modes, as shells do.
+# The user's shell, whoever runs this test and with SIGHUP ignored. A job that was stopped is continued, after the shell has set its own modes, as shells do.
 cat >"$work/shell" <<'END'
 set -m
 cd "$work" || exit
 tty >tty
 stty -g >before
-bash -c 'trap "$ignore" HUP; echo $$ >pid; exec "$@"' - "$wherry" boot config.json -t 30 $flags 2>stderr
+env --default-signal=HUP bash -c 'trap "$ignore" HUP; echo $$ >pid; exec "$@"' - "$wherry" boot config.json -t 30 $flags 2>stderr
 status=$?
 if [ -n "$(jobs -s)" ]; then
 	stty -g >stopped.new
