@@ -41,31 +41,31 @@ guest_firecracker() { # a configuration as Firecracker's users have it; the root
 	status=0 said='rebooted' run=rootfs
 }
 guest_caches() { # what each cache mode promises of the host's changes; a share that refuses all change
-	run=coherence,readonly,posix limit=300
+	run=coherence,readonly,posix limit=900
 	suite never cache=never locks=host
 	share auto cache=auto
 	share always cache=always
 	share writeback cache=always writeback=true
 }
 guest_user() { # wherry as a plain user: the owner modes that need no root
-	user=65534 run=posix limit=300
+	user=65534 run=posix limit=900
 	suite squash owner=squash
 	suite mapped owner=mapped
 }
 guest_mounts() { # file systems mounted below a share and over it, few descriptors, a full disk
-	run=submounts,budget,overlay limit=300 root=1 files=1000
+	run=submounts,budget,overlay limit=900 root=1 files=1000
 	share submounts
 	share flat submounts=false
 	share budget fd_budget=64
 	share overlay submounts=false
 }
 guest_dax() { # the window, smaller than what is mapped through it
-	run=dax,posix limit=300
+	run=dax,posix limit=900
 	suite share dax=8 mount=dax
 	share inode dax=8 dax_policy=inode
 }
 guest_p9() { # the other protocol: both ways without a cache, a server that locks, a share that refuses all change
-	run=p9,readonly,coherence,posix limit=300 many=50 rounds=100
+	run=p9,readonly,coherence,posix limit=900 many=50 rounds=100
 	p9 p9 mount=cache=none
 	p9 readonly readonly=true mount=cache=none
 	suite_p9 none locks=host posix_acl=true mount=cache=none,access=client,posixacl,msize=512000
