@@ -174,10 +174,11 @@ int p9_lock_get(struct p9_call *c)
 	if (!r)
 		r = wire_lock(c, in.type, le64_get(in.start), le64_get(in.length),
 			      le32_get(in.proc_id), &lock);
-	if (!r && lock.type == F_UNLCK)
-		r = -EINVAL;
 	if (r)
 		return r;
+	/* Linux asks by this type, whichever lock it is about: any that is there is told. */
+	if (lock.type == F_UNLCK)
+		lock.type = F_WRLCK;
 	if (on_host(c))
 		r = share_getlk(c->fid->inode, owner_of(le32_get(in.proc_id), client), &lock);
 	else

@@ -69,10 +69,11 @@ static bool other_sees_none(void)
 
 static bool check_lock(void)
 {
-	struct flock l;
+	struct flock l = {.l_type = F_WRLCK};
 	int fd, second;
 
 	must(file_make("f", "") && (fd = open("f", O_RDWR)) >= 0);
+	must(fcntl(fd, F_GETLK, &l) == 0 && l.l_type == F_UNLCK);
 	must(!is_locked(fd, F_WRLCK, 0, 0, &l));
 	must(lock_range(fd, F_SETLK, F_WRLCK, 10, 10) == 0);
 	must(in_child(other_sees_write_lock));
