@@ -11,7 +11,7 @@ verified() { # NAME OPTIONS...
 }
 for tag in $(word fio | tr , ' '); do
 	mkdir -p "/mnt/$tag"
-	ok "$tag: the share mounts" mount -t virtiofs ${mount:+-o "$mount"} "$tag" "/mnt/$tag"
+	ok "$tag: the share mounts" share_mount "$tag" "/mnt/$tag"
 	verified "random writes" --rw=randwrite --ioengine=psync
 	verified "sequential writes of 64k" --rw=write --bs=64k --ioengine=psync
 	verified "random reads and writes" --rw=randrw --ioengine=psync --fsync=32
@@ -20,9 +20,7 @@ for tag in $(word fio | tr , ' '); do
 	verified "direct reads and writes" --rw=randrw --direct=1 --ioengine=psync
 	verified "four jobs" --rw=randwrite --ioengine=libaio --iodepth=4 --numjobs=4 --direct=1
 	verified "four jobs, buffered" --rw=randrw --ioengine=psync --numjobs=4
-	# Without a cache, Linux before 6.6 has no shared mappings.
-	[ "$(share_key "$tag" cache auto)" = never ] && ! at_least 6 6 ||
-		verified "a mapping" --rw=randwrite --ioengine=mmap
+	! share_maps "$tag" || verified "a mapping" --rw=randwrite --ioengine=mmap
 	verified "appended writes" --rw=write --ioengine=sync --file_append=1
 	umount "/mnt/$tag"
 done

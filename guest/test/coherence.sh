@@ -49,8 +49,8 @@ never_torn() { # FILE: a name that the host replaces all the time is always ther
 	done
 }
 
-# Shared mappings that keep up with reads and writes: without a cache, virtio-fs has them from Linux 6.6 on, 9P never.
-mapped() { [ "$(cache)" != never ] || { ! by_9p "$tag" && at_least 6 6; }; }
+# Mappings that keep up with reads and writes.
+mapped() { share_maps "$tag" && ! { by_9p "$tag" && [ "$(cache)" = never ]; }; }
 
 sees_host() {
 	host write "$tag/f" first && host mkdir "$tag/d" && host write "$tag/d/x" deep

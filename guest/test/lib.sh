@@ -124,7 +124,9 @@ p9_without() {
 	*)
 		# What is written comes to us much later: errors come then, times are of then, and blocks are guessed.
 		echo offsets chmod_ctime times_of_changes sparse
-		# Nor does it forget a list that says no more than the mode, or see its own write behind what is mapped.
+		# It opens what it has made once more, to have its pages written: a plain user's host asks the mode.
+		[ "$(share_key "$1" owner passthrough)" != squash ] || echo truncate_0444 umask create_mode
+		# It does not forget a list that says no more than the mode, or see its own write behind what is mapped.
 		! at_least 6 8 || echo blocks acl_mode model
 		;;
 	esac
@@ -133,6 +135,15 @@ p9_without() {
 		echo rwf_append # the end is not where the pages are
 	else
 		echo map map_as_buffer model # reads and writes go to the server, past what is mapped
+	fi
+}
+
+# share_maps TAG: it has shared mappings. Without a cache virtio-fs has them from Linux 6.6 on, 9P never.
+share_maps() {
+	if by_9p "$1"; then
+		[ "$(mount_option "$1" cache none)" != none ]
+	else
+		[ "$(share_key "$1" cache auto)" != never ] || at_least 6 6
 	fi
 }
 

@@ -4,12 +4,13 @@
 #
 # Made once by debootstrap, as root, with the packages that the guests of tests/guest/long.sh use; on an ext4 image of the
 # size of the lab's disk, as /debian. In it, beside Debian: /sbin/init and /test (guest/debian), a package to install
-# (/srv/hello.deb) and a repository to clone (/srv/repo.git).
+# (/srv/hello.deb) and a repository to clone (/srv/repo.git). And build/guest/initrd-debian.gz: the initramfs that Debian's
+# own tools make for its kernel, with the modules added that a root directory by 9P takes.
 set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 out=$top/build/guest
 tree=$out/debian/tree
-packages=fio,git,sqlite3,stress-ng,postgresql,attr,acl,e2fsprogs,procps
+packages=fio,git,sqlite3,stress-ng,postgresql,attr,acl,e2fsprogs,procps,initramfs-tools
 export PATH=$PATH:/usr/sbin:/sbin
 
 die() {
@@ -59,21 +60,36 @@ repository() {
 	git clone -q --bare "$d" "$tree/srv/repo.git"
 }
 
+# As where the kernel is installed, but that the tree does not keep it.
+initramfs() {
+	local version
+	"$top/guest/kernel.sh"
+	version=$(cat "$top/build/kernel/version")
+	mkdir -p "$tree/lib/modules"
+	cp -a "$top/build/kernel/root/lib/modules/$version" "$tree/lib/modules/"
+	cp "$top/build/kernel/root/boot/config-$version" "$tree/boot/"
+	printf '%s\n' 9p 9pnet_virtio >"$tree/etc/initramfs-tools/modules"
+	chroot "$tree" mkinitramfs -o /initrd "$version" >>"$out/debian/log" 2>&1 || die "mkinitramfs failed: see $out/debian/log"
+	rm -rf "$tree/lib/modules/$version" "$tree/boot/config-$version"
+	mv "$tree/initrd" "$out/initrd-debian.gz"
+}
+
 stamp=$out/debian.ext4
 [ -z "$(find "$stamp" -newer "$0" 2>/dev/null)" ] || [ -n "$(find "$top/guest/debian" -newer "$stamp" -print -quit)" ] || exit 0
 [ "$(id -u)" -eq 0 ] || die "debootstrap needs root"
 command -v debootstrap >/dev/null || die "no debootstrap: apt-get install debootstrap"
 mkdir -p "$out/debian"
-if [ ! -e "$out/debian/done" ]; then
+if [ "$(cat "$out/debian/done" 2>/dev/null)" != "$packages" ]; then
 	rm -rf "$tree"
 	debootstrap --variant=minbase --include="$packages" bookworm "$tree" http://deb.debian.org/debian >"$out/debian/log" 2>&1 ||
 		die "debootstrap failed: see $out/debian/log"
 	rm -rf "$tree"/var/cache/apt/archives/*.deb "$tree"/usr/share/{doc,man,locale}/*
-	touch "$out/debian/done"
+	echo "$packages" >"$out/debian/done"
 fi
 mkdir -p "$tree/test"
 package
 repository
+initramfs
 rm -f "$tree/sbin/init"
 install -m 755 "$top/guest/debian/init" "$tree/sbin/init"
 install -m 644 "$top"/guest/debian/*.sh "$tree/test/"

@@ -146,12 +146,16 @@ guest_clean() {
 	awk -v dir="$dir/" 'index($5, dir) == 1 { print $5 }' /proc/self/mountinfo | tac | while IFS= read -r at; do umount -l "$at"; done
 }
 
+# exec, as the guest's user
+as_user() { # COMMAND...
+	[ -z "$user" ] || [ "$(id -u)" -ne 0 ] || set -- setpriv --reuid "$user" --regid "$user" --clear-groups "$@"
+	exec "$@"
+}
+
 wherry() {
-	local as=()
-	[ -z "$user" ] || [ "$(id -u)" -ne 0 ] || as=(setpriv --reuid "$user" --regid "$user" --clear-groups)
 	(
 		[ -z "$nofile" ] || ulimit -n "$nofile"
-		exec "${as[@]}" "$top/wherry" boot "$dir/config.json" -v -t "$limit" 2>"$dir/stderr"
+		as_user "$top/wherry" boot "$dir/config.json" -v -t "$limit" 2>"$dir/stderr"
 	)
 }
 

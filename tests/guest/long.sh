@@ -11,15 +11,25 @@ for owner in passthrough squash mapped; do
 done
 for mode in p9none p9mmap p9loose; do long_guests+=("trixie_$mode"); done
 long_guests+=(bullseye_p9none bullseye_p9loose)
-long_guests+=(locks trixie trixie_dax bullseye apt_passthrough apt_squash apt_mapped databases
-	fio fio_dax stress_{1..4} stress_mapped_{1..4} many rlimit)
+long_guests+=(locks mapped_qemu trixie trixie_dax bullseye apt_passthrough apt_squash apt_mapped apt_p9 apt_p9_mapped
+	databases databases_p9 fio fio_p9{none,mmap,loose,fscache} fio_dax stress_{1..4} stress_mapped_{1..4} many rlimit)
 
 # debian [KEY=VALUE...]: the root directory is the Debian tree, on a share with these keys
 debian() {
+	debian_by share "$@"
+	args="$args root=debian rootfstype=virtiofs rw"
+}
+# debian_p9 OPTIONS [KEY=VALUE...]: the same by 9P, mounted with these options by Debian's kernel with Debian's initramfs
+debian_p9() {
+	debian_by p9 "${@:2}"
+	cpus=1 # of many more requests than by virtio-fs; with two the lab's emulated machine loses an interrupt between them
+	args="$args root=debian rootfstype=9p rootflags=trans=virtio,version=9p2000.L,$1 rw" kernel=vmlinuz initrd=initrd-debian.gz
+}
+debian_by() {
 	local tree=${work%/*}/debian
 	[ -d "$tree" ] || tree=$top/build/guest/debian/tree
-	args="$args root=debian rootfstype=virtiofs rw" mem=1024 cpus=2 limit=2400
-	share debian "path=$tree" "$@"
+	mem=1024 cpus=2 limit=2400
+	"$1" debian "path=$tree" "${@:2}"
 	[ -e "$tree/test/lib.sh" ] || unfit="no Debian tree: tests/guest/debian.sh makes one, as root"
 	[ -z "$user" ] || own="$tree"
 }
@@ -117,6 +127,16 @@ guest_bullseye() {
 	share writeback cache=always writeback=true
 }
 
+# ---- another server ----
+
+guest_mapped_qemu() { # a directory with mapped owners, served by QEMU and by wherry in turn
+	user=65534 run=mapped limit=200
+	p9 tree owner=mapped
+	share treefs "path=$dir/tree" owner=mapped
+	tells="$tells wherry.steps=list:theirs:tree:made,list:theirs:treefs:made-fs,change:theirs:tree,list:theirs:tree:changed,make:ours:tree,list:ours:tree:ours"
+	command -v qemu-system-x86_64 >/dev/null || unfit="no qemu-system-x86_64"
+}
+
 # ---- programs ----
 
 guest_apt_passthrough() {
@@ -130,6 +150,37 @@ guest_apt_squash() { # as a plain user, whose the tree is
 guest_apt_mapped() {
 	user=65534 run=apt,git
 	debian owner=mapped
+}
+guest_apt_p9() {
+	run=apt,git
+	debian_p9 cache=mmap,msize=512000,posixacl posix_acl=true
+}
+guest_apt_p9_mapped() {
+	user=65534 run=apt,git
+	debian_p9 cache=loose,msize=512000 owner=mapped
+}
+guest_databases_p9() {
+	run=sqlite,postgres nofile=65536 # the client keeps every file open that it has written and remembers
+	debian_p9 cache=loose,msize=512000
+}
+# One mode to a guest here too.
+fio_p9() { # MODE OPTIONS
+	run=fio
+	debian_p9 cache=mmap,msize=512000
+	tells="$tells wherry.fio=$1 wherry.fiosize=4m"
+	p9 "$1" "mount=cache=$1,$2"
+}
+guest_fio_p9none() {
+	fio_p9 none msize=131072
+}
+guest_fio_p9mmap() {
+	fio_p9 mmap msize=8192
+}
+guest_fio_p9loose() {
+	fio_p9 loose msize=512000
+}
+guest_fio_p9fscache() {
+	fio_p9 fscache msize=1048576
 }
 guest_databases() {
 	run=sqlite,postgres

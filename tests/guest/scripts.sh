@@ -70,6 +70,50 @@ check_posix() { # what was removed in the guest is gone here
 	say $? "the suite left nothing on the host"
 }
 
+# A tree with mapped owners, served by QEMU and by wherry in turn: "theirs" is made there and changed here, "ours" the other
+# way, and each is listed by both after that.
+mapped_done() { # LOG: all of its steps were done
+	grep -q '@@ end mapped' "$1" && ! grep '@@ not ok' "$1"
+}
+mapped_qemu() { # STEPS LOG: QEMU's guest does them. It may die of the emulated machine once, and find all as it was
+	local try tells=" wherry.run=mapped wherry.tree=:owner=mapped:type=9p: wherry.steps=$1"
+	cp -a tree tree.before
+	for try in 1 2; do
+		(as_user timeout -k 5 300 qemu-system-x86_64 -M q35,accel=kvm -cpu host -smp 1 -m 512 -nodefaults -no-user-config \
+			-display none -no-reboot -serial stdio -kernel "$top/build/kernel/vmlinuz" -initrd "$top/build/guest/initrd.gz" \
+			-append "$base$tells" -fsdev "local,id=tree,path=$dir/tree,security_model=mapped-xattr,multidevs=remap" \
+			-device virtio-9p-pci,fsdev=tree,mount_tag=tree) </dev/null 2>&1 | tr -d '\r' >"$2"
+		! mapped_done "$2" || break
+		[ $try = 1 ] && rm -rf tree && cp -a tree.before tree
+	done
+	rm -rf tree.before
+	mapped_done "$2"
+}
+mapped_same() { # LISTING LOG LISTING LOG SENTENCE: they are the same
+	tr -d '\r' <"$2" | sed -n "s/^@= $1: //p" >first
+	tr -d '\r' <"$4" | sed -n "s/^@= $3: //p" >second
+	diff first second >differ && [ "$(wc -l <first)" -gt 20 ]
+	say $? "$5"
+	head -n 20 differ | sed 's/^/# /'
+}
+prepare_mapped() {
+	mkdir tree
+	[ -z "$user" ] || chown "$user:$user" tree
+	mapped_qemu make:theirs:tree,list:theirs:tree:made qemu.1
+}
+check_mapped() {
+	mapped_same made qemu.1 made console "what QEMU's guest made is here as it was there"
+	mapped_same made qemu.1 made-fs console "by virtio-fs too"
+	mapped_qemu list:theirs:tree:changed,list:ours:tree:ours,change:ours:tree,list:ours:tree:ours-changed qemu.2
+	say $? "QEMU's guest lists both trees and changes one"
+	mapped_same changed console changed qemu.2 "what was changed here is there as it was here"
+	mapped_same ours console ours qemu.2 "and what was made here"
+	sed 's/wherry.steps=[^ "]*/wherry.steps=list:ours:tree:ours-changed/' config.json >config.again
+	[ -z "$user" ] || chown "$user:$user" config.again
+	(as_user "$top/wherry" boot "$dir/config.again" -t "$limit") </dev/null >again.log 2>&1
+	mapped_same ours-changed qemu.2 ours-changed again.log "what was changed there is here as it was there"
+}
+
 prepare_submounts() {
 	local share
 	mkdir -p outside submounts/{rw,ro,tmp,late,dir} flat/{rw,ro,tmp}
