@@ -9,6 +9,7 @@
  * is held over is decided here. Calls: cursor.h, fuse_node.c, fuse_handle.c, fuse_kept.c, the handlers.
  */
 #include "fuse_int.h"
+#include "wire.h"
 #include <assert.h>
 
 #define PAGE 4096u
@@ -271,14 +272,6 @@ static int dispatch(struct fuse_call *c, const struct op *op)
 }
 
 /* ---- replies ---- */
-
-/* A Linux errno between -1 and -511 and never one that speaks of our own process (D3). */
-static int wire_error(int r)
-{
-	if (r == -EMFILE)
-		return -ENFILE;
-	return r > -512 ? r : -EIO;
-}
 
 /* In one piece, nearly always, and then of one length. */
 static void put_header(struct fuse_req *req, const struct fuse_out_header *h)

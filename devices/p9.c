@@ -9,6 +9,7 @@
  * cursor.h, p9_fid.c, the handlers.
  */
 #include "p9_int.h"
+#include "wire.h"
 #include <assert.h>
 #include <stdio.h>
 
@@ -140,17 +141,9 @@ static int dispatch(struct p9_call *c)
 
 /* ---- answers ---- */
 
-/* A Linux errno above 0 and never one that speaks of our own process (E3). */
-static uint32_t wire_error(int r)
-{
-	if (r == -EMFILE)
-		return ENFILE;
-	return r > -512 ? (uint32_t)-r : EIO;
-}
-
 void p9_answer(struct p9_req *req)
 {
-	const struct p9_rlerror e = {le32_of(wire_error(req->error))};
+	const struct p9_rlerror e = {le32_of((uint32_t)-wire_error(req->error))};
 	const uint32_t size = (uint32_t)P9_HEADER + (req->error ? (uint32_t)sizeof(e) : req->bytes);
 	const struct p9_header h = {
 		.size = le32_of(size),
@@ -202,18 +195,26 @@ int p9_pend(struct p9_call *c)
 	return P9_PENDING;
 }
 
+/* The longest message: what was agreed on, or will be at most. */
+static uint32_t longest(const struct p9 *p9)
+{
+	return p9->msize ? p9->msize : p9->cfg.msize_max;
+}
+
+/* At the headers of message and answer. */
 static struct p9_call call_of(struct p9 *p9, struct p9_req *req)
 {
-	struct p9_call c = {.p9 = p9,
-			    .req = req,
-			    .in = cursor_of(req->rd, req->nrd),
-			    .out = cursor_of(req->wr, req->nwr)};
-	const uint32_t msize = p9->msize ? p9->msize : p9->cfg.msize_max;
+	return (struct p9_call){.p9 = p9,
+				.req = req,
+				.in = cursor_of(req->rd, req->nrd),
+				.out = cursor_of(req->wr, req->nwr)};
+}
 
-	cursor_skip(&c.in, P9_HEADER);
-	cursor_skip(&c.out, P9_HEADER);
-	cursor_trim(&c.out, msize - P9_HEADER);
-	return c;
+/* To the body of the answer, no longer than any. */
+static void skip_header(struct p9_call *c)
+{
+	cursor_skip(&c->out, P9_HEADER);
+	cursor_trim(&c->out, longest(c->p9) - P9_HEADER);
 }
 
 /* What the handler said, or what has gone wrong that it did not see. */
@@ -243,7 +244,9 @@ static void serve_version(struct p9 *p9)
 	struct p9_req *req = take_ptr(&p9->version);
 	struct p9_call c = call_of(p9, req);
 
+	cursor_skip(&c.in, P9_HEADER);
 	cursor_trim(&c.in, req->bytes);
+	skip_header(&c);
 	serve(&c, p9_session_begin);
 }
 
@@ -274,9 +277,7 @@ void p9_finish(struct p9_req *req, int error, uint32_t bytes)
 /* Cuts the body to what the message says it is long: from header to what was agreed on. */
 static bool size_right(struct p9_call *c, uint32_t size)
 {
-	const uint32_t most = c->p9->msize ? c->p9->msize : c->p9->cfg.msize_max;
-
-	if (size < P9_HEADER || size > most || size - P9_HEADER > c->in.left)
+	if (size < P9_HEADER || size > longest(c->p9) || size - P9_HEADER > c->in.left)
 		return false;
 	cursor_trim(&c->in, size - P9_HEADER);
 	return true;
@@ -284,23 +285,23 @@ static bool size_right(struct p9_call *c, uint32_t size)
 
 int p9_serve(struct p9 *p9, struct p9_req *req)
 {
-	struct cursor in = cursor_of(req->rd, req->nrd), out = cursor_of(req->wr, req->nwr);
+	struct p9_call c = call_of(p9, req);
+	struct cursor head = c.out;
 	struct p9_header h;
-	struct p9_call c;
 	int n;
 
 	/* Headers may lie in any number of pieces, or share one with what follows (A10, E4). */
-	cursor_get(&in, &h, sizeof(h));
-	n = cursor_iov(&out, P9_SHORT, req->head, ARRAY_LEN(req->head));
-	if (in.err || n < 0)
+	cursor_get(&c.in, &h, sizeof(h));
+	n = cursor_iov(&head, P9_SHORT, req->head, ARRAY_LEN(req->head));
+	if (c.in.err || n < 0)
 		return -EPROTO;
+	skip_header(&c);
 	req->nhead = (unsigned)n;
 	req->p9 = p9;
 	req->type = h.type;
 	req->tag = le16_get(h.tag);
 	req->fid = NULL;
 	req->flushes = req->flush_next = NULL;
-	c = call_of(p9, req);
 	/* A size that lies: what is behind the message in the buffer is not part of it. */
 	if (!size_right(&c, le32_get(h.size))) {
 		req->error = -EINVAL;

@@ -85,9 +85,8 @@ int p9_file_create(struct p9_call *c)
 	int r;
 
 	cursor_get(&c->in, &in, sizeof(in));
-	r = p9_get_name(&c->in, &name);
-	cursor_get(&c->in, &rest, sizeof(rest));
-	if (c->in.err || r)
+	r = p9_get_name_and(&c->in, &name, &rest, sizeof(rest));
+	if (r)
 		return r;
 	flags = le32_get(rest.flags);
 	cred = (struct cred){.uid = c->fid->uid, .gid = le32_get(rest.gid)};

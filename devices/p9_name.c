@@ -81,9 +81,8 @@ int p9_name_mknod(struct p9_call *c)
 	int r;
 
 	cursor_get(&c->in, &in, sizeof(in));
-	r = p9_get_name(&c->in, &name);
-	cursor_get(&c->in, &rest, sizeof(rest));
-	if (c->in.err || r)
+	r = p9_get_name_and(&c->in, &name, &rest, sizeof(rest));
+	if (r)
 		return r;
 	cred = maker(c, le32_get(rest.gid));
 	r = share_mknod(c->fid->inode, &name, le32_get(rest.mode),
@@ -102,9 +101,8 @@ int p9_name_mkdir(struct p9_call *c)
 	int r;
 
 	cursor_get(&c->in, &in, sizeof(in));
-	r = p9_get_name(&c->in, &name);
-	cursor_get(&c->in, &rest, sizeof(rest));
-	if (c->in.err || r)
+	r = p9_get_name_and(&c->in, &name, &rest, sizeof(rest));
+	if (r)
 		return r;
 	cred = maker(c, le32_get(rest.gid));
 	r = share_mkdir(c->fid->inode, &name, le32_get(rest.mode), &cred, &inode, &st);
@@ -150,15 +148,14 @@ int p9_name_unlinkat(struct p9_call *c)
 {
 	struct p9_tunlinkat in;
 	struct name name;
-	uint32_t flags;
+	le32 flags;
 	int r;
 
 	cursor_get(&c->in, &in, sizeof(in));
-	r = p9_get_name(&c->in, &name);
-	flags = p9_get_u32(&c->in);
-	if (c->in.err || r)
+	r = p9_get_name_and(&c->in, &name, &flags, sizeof(flags));
+	if (r)
 		return r;
-	if (flags & ~(uint32_t)P9_AT_REMOVEDIR)
+	if (le32_get(flags) & ~(uint32_t)P9_AT_REMOVEDIR)
 		return -EINVAL;
-	return share_unlink(c->fid->inode, &name, flags ? AT_REMOVEDIR : 0);
+	return share_unlink(c->fid->inode, &name, le32_get(flags) ? AT_REMOVEDIR : 0);
 }

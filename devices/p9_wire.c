@@ -47,6 +47,14 @@ int p9_get_name(struct cursor *c, struct name *name)
 	return r ? r : name_check(name, s, strlen(s));
 }
 
+int p9_get_name_and(struct cursor *c, struct name *name, void *rest, size_t n)
+{
+	int r = p9_get_name(c, name);
+
+	cursor_get(c, rest, n);
+	return c->err ? c->err : r;
+}
+
 void p9_put_string(struct cursor *c, const char *s, size_t len)
 {
 	const le16 n = le16_of((uint16_t)len);

@@ -177,6 +177,8 @@ uint32_t p9_get_u32(struct cursor *);
 int p9_get_string(struct cursor *, char *s, size_t room) must_check;
 /* A name of one component, checked. As name_check(), and -EPROTO. */
 int p9_get_name(struct cursor *, struct name *) must_check;
+/* The same, and the n bytes behind it: 0 only if both are there. */
+int p9_get_name_and(struct cursor *, struct name *, void *rest, size_t n) must_check;
 /* At most UINT16_MAX bytes. */
 void p9_put_string(struct cursor *, const char *s, size_t len);
 
