@@ -10,83 +10,17 @@
  * session ends. What was changed is taken back before the next input; files cannot grow beyond RLIMIT_FSIZE.
  */
 #include "../p9_guess.h"
-#include <signal.h>
-#include <sys/resource.h>
+#include "tree.h"
 
-#define FILE_MAX   MIB(4)
 #define PARKED_MAX 16
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static int top, outside; /* what holds the share, and what is beside it */
-static struct stat before[2];
 static struct sent *parked[PARKED_MAX];
 static unsigned nparked;
 
-/* ---- the tree ---- */
-
-static void tree_clear(void)
-{
-	if (unlinkat(top, "share", AT_REMOVEDIR) && errno == ENOENT)
-		return;
-	must(!fchmodat(top, "share", 0700, 0)); /* whatever it is by now */
-	door.dir = openat(top, "share", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	must(door.dir >= 0);
-	host_clear(door.dir);
-	close(door.dir);
-	must(!unlinkat(top, "share", AT_REMOVEDIR));
-}
-
-static void tree_make(void)
-{
-	must(!mkdirat(top, "share", 0755));
-	door.dir = openat(top, "share", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	must(door.dir >= 0);
-	host_write("f", "contents of a file", 18);
-	must(!mkdirat(door.dir, "d", 0755));
-	host_write("d/g", "", 0);
-	must(!symlinkat("../outside/secret", door.dir, "s"));
-	must(!mkfifoat(door.dir, "p", 0600));
-	close(door.dir);
-}
-
-static void look_outside(struct stat st[2])
-{
-	must(!fstat(outside, &st[0]) && !fstatat(outside, "secret", &st[1], AT_SYMLINK_NOFOLLOW));
-}
-
-/* Times too: nobody has so much as tried. */
-static void check_outside(void)
-{
-	struct stat now[2];
-
-	look_outside(now);
-	for (unsigned i = 0; i < 2; i++)
-		must(now[i].st_ino == before[i].st_ino && now[i].st_mode == before[i].st_mode &&
-		     now[i].st_uid == before[i].st_uid && now[i].st_nlink == before[i].st_nlink &&
-		     now[i].st_size == before[i].st_size &&
-		     !memcmp(&now[i].st_mtim, &before[i].st_mtim, sizeof(struct timespec)) &&
-		     !memcmp(&now[i].st_ctim, &before[i].st_ctim, sizeof(struct timespec)));
-}
-
 /* ---- the server ---- */
-
-static struct share_config share_of(uint8_t bits, uint8_t owner)
-{
-	const bool root = share_owner_passes();
-	struct share_config c = {.path = door.top,
-				 .readonly = (bits & 3) == 3,
-				 .xattr = !(bits & 4),
-				 .locks = bits & 8 ? SHARE_LOCKS_HOST : SHARE_LOCKS_GUEST,
-				 .fd_budget = bits & 64 ? 32 : 0,
-				 .owner = owner % 4};
-
-	if (c.owner == SHARE_OWNER_PASSTHROUGH && !root)
-		c.owner = SHARE_OWNER_AUTO;
-	c.posix_acl = root && c.xattr && bits & 128 && c.owner < SHARE_OWNER_SQUASH;
-	return c;
-}
 
 static void server_open(struct input *in)
 {
@@ -145,44 +79,11 @@ static void judge(struct sent *s)
 	sent_free(s);
 }
 
-static void tear_down(void)
-{
-	iothread_destroy(door.io);
-	unlinkat(outside, "secret", 0);
-	unlinkat(top, "outside", AT_REMOVEDIR);
-	*strrchr(door.top, '/') = 0;
-	rmdir(door.top);
-}
-
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	const struct rlimit limit = {FILE_MAX, FILE_MAX};
-	struct share_config share = {.path = door.top};
-	size_t n;
-
 	(void)argc;
 	(void)argv;
-	/* The sanitizers make calls that no thread of ours may. */
-	setenv("WHERRY_SECCOMP", "off", 1);
-	setrlimit(RLIMIT_FSIZE, &limit);
-	signal(SIGXFSZ, SIG_IGN);
-	door_set_up("fuzz_p9");
-	top = door.dir;
-	must(!mkdirat(top, "outside", 0755));
-	outside = openat(top, "outside", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	door.dir = outside;
-	host_write("secret", "nobody has a right to this", 26);
-	look_outside(before);
-	n = strlen(door.top);
-	strcpy(door.top + n, "/share");
-	tree_make();
-	/* What the thread is prepared with is the same for every share. */
-	must(!share_open(&door.share, "p9", &share));
-	must(!iothread_create(&door.io, "p9", LOOP_AUTO, 64, &share_syscalls));
-	must(!iothread_start(door.io, door_init, NULL));
-	share_close(door.share);
-	tree_clear();
-	atexit(tear_down);
+	tree_set_up("fuzz_p9");
 	return 0;
 }
 
