@@ -7,7 +7,7 @@
 # end; many things are tried in one boot, since a boot is what costs here. What guests wrote to their
 # share and disks is checked afterwards with the host's own tools.
 # The lab's emulated CPU sometimes kills a guest by a double fault: such a guest is started once more,
-# which is said and counted.
+# which is said and counted. One that dies so again has come to no end, and needs another machine: status 75.
 # shellcheck disable=SC2317 # the guests are called by name
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -234,6 +234,12 @@ guest() {
 		guest_prepare "$name"
 		guest_boot || got=$?
 		touch "$dir/again"
+		if [ "$got" != "$status" ] && emulator_fault "$got"; then
+			touch "$dir/undone"
+			guest_clean
+			echo "# $name: killed twice by the emulated machine"
+			return
+		fi
 	fi
 	sed -n "s/.*@@ \(\(not \)\?ok\) /\1 $name: /p; s/.*@@ skip /ok # skip $name: /p" "$dir/console"
 	scripts_ended
@@ -289,4 +295,5 @@ while [ "${#running[@]}" -gt 0 ]; do finish_one; done
 again=$(find "$work" -name again -printf '%h ' | sed "s|$work/||g")
 [ -z "$again" ] || echo "ok $((++count)) - # skip counting these guests, started again after a double fault of the emulated machine: $again"
 echo "1..$count"
+[ -z "$(find "$work" -name undone)" ] || exit 75
 exit "$failed"
