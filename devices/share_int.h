@@ -118,6 +118,11 @@ struct share {
 	struct map places;              /* (mnt, dev) -> its index in the ids shown */
 	struct share_inode *root;
 	struct share_file *files;
+	/* The mount whose file was last found to know no RWF_NOWAIT: the next one of it is not asked. */
+	struct {
+		uint64_t mnt;
+		bool read, write;
+	} blunt;
 	size_t nfiles; /* descriptors beside those of objects: open files, owners of locks */
 	size_t nsyncs; /* and those of syncs on their way: atomic, as these end beside all else */
 

@@ -29,6 +29,29 @@ static bool flags_change(int flags)
 	return (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
 }
 
+/* Whether a call would block is a question to the file system, which a new file need not be asked again. */
+static struct io_file io_begin(const struct share *s, const struct share_inode *inode, int fd)
+{
+	const bool known = s->blunt.mnt == inode->key.mnt;
+
+	return (struct io_file){.fd = fd,
+				.no_nowait_read = known && s->blunt.read,
+				.no_nowait_write = known && s->blunt.write};
+}
+
+static void io_learn(struct share *s, const struct share_file *file)
+{
+	const uint64_t mnt = file->inode->key.mnt;
+
+	if (!file->io.no_nowait_read && !file->io.no_nowait_write)
+		return;
+	if (s->blunt.mnt != mnt)
+		s->blunt.read = s->blunt.write = false;
+	s->blunt.mnt = mnt;
+	s->blunt.read |= file->io.no_nowait_read;
+	s->blunt.write |= file->io.no_nowait_write;
+}
+
 int share_file_new(struct share_inode *inode, int *fd, struct share_file **out)
 {
 	struct share *s = inode->share;
@@ -37,7 +60,7 @@ int share_file_new(struct share_inode *inode, int *fd, struct share_file **out)
 	if (!file)
 		return -ENOMEM;
 	file->inode = share_get(inode);
-	file->io.fd = take_fd(fd);
+	file->io = io_begin(s, inode, take_fd(fd));
 	file->next = s->files;
 	file->link = &s->files;
 	if (file->next)
@@ -52,6 +75,7 @@ int share_file_new(struct share_inode *inode, int *fd, struct share_file **out)
 /* It is out of the share's list already. */
 static void file_free(struct share_file *file)
 {
+	io_learn(file->inode->share, file);
 	file->inode->share->nfiles--;
 	share_inode_opens(file->inode, -1);
 	close_fd(&file->io.fd);

@@ -522,6 +522,34 @@ static void test_full(struct share *s, struct share_inode *root, struct iothread
 	need(umount(path) == 0);
 }
 
+/* ---- what is learnt of a file system ---- */
+
+static void test_blunt(struct share *s, struct share_inode *root, struct iothread *io)
+{
+	struct share_inode *f;
+	struct share_file *file;
+
+	(void)io;
+	host_file(place.dir, "f", "");
+	f = find(root, "f");
+	file = open_file(f, O_RDWR);
+	ok(!file->io.no_nowait_read && !file->io.no_nowait_write, "the first file is asked");
+	file->io.no_nowait_write = true; /* as loop_writev() finds out */
+	share_file_close(file);
+	file = open_file(f, O_RDWR);
+	ok(!file->io.no_nowait_read && file->io.no_nowait_write,
+	   "the next one is not asked whether a write would block");
+	share_file_close(file);
+	s->blunt.mnt++;
+	file = open_file(f, O_RDWR);
+	ok(!file->io.no_nowait_write, "a file of another mount is");
+	file->io.no_nowait_read = true;
+	share_file_close(file);
+	ok(s->blunt.mnt == f->key.mnt && s->blunt.read && !s->blunt.write,
+	   "and what was learnt of the other is forgotten");
+	share_put(f);
+}
+
 /* In a process of its own, whose files may have 64 KiB. */
 static int limited(enum loop_engine engine)
 {
@@ -626,9 +654,9 @@ static void run(io_test test, enum loop_engine engine)
 
 int main(void)
 {
-	static const io_test tests[] = {test_copy,  test_fallocate, test_far,
-					test_flags, test_times,     test_map,
-					test_ioctl, test_sync,      test_full};
+	static const io_test tests[] = {test_copy,  test_fallocate, test_far,   test_flags,
+					test_times, test_map,       test_ioctl, test_sync,
+					test_full,  test_blunt};
 	const char *base;
 
 	privileged = geteuid() == 0;
