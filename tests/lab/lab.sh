@@ -19,8 +19,10 @@ set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 lab=${LAB_DIR:-$top/build/lab}
 # QEMU's SVM does not let KVM see XSETBV, so a guest's XSAVE state would not be what KVM takes it for.
-# And MWAIT does not wait: an idle CPU would take one of the host's.
-cpu=max,+svm,-la57,-xsave,-monitor
+# And MWAIT does not wait: an idle CPU would take one of the host's. CMPXCHG16B, which the kernel's allocator would use, stops
+# the other CPU each time; if that one has just entered a guest with an interrupt to deliver, the guest gets it twice and
+# dies of a double fault.
+cpu=max,+svm,-la57,-xsave,-monitor,-cx16
 accel=tcg,thread=multi,tb-size=2048
 append="console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check nokaslr audit=0 apparmor=0 random.trust_cpu=on"
 memory=4096M

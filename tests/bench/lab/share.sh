@@ -50,8 +50,12 @@ share_on_wherry() { # KEYS [SECTION]
 	exec ./wherry boot "$work/config.json"
 }
 share_wherry_auto() { share_on_wherry ', "cache": "auto"'; }
-# What is 50 us on hardware takes a millisecond here.
-share_wherry_poll() { share_on_wherry ', "cache": "auto", "poll_us": 1000'; }
+# The device looks for 50 us whether the guest's next request comes, which on hardware it mostly does. Here all takes some
+# twenty times as long.
+share_wherry_auto_poll() { share_on_wherry ', "cache": "auto", "poll_us": 1000'; }
+share_wherry_always_poll() { share_on_wherry ', "cache": "always", "poll_us": 1000'; }
+share_wherry_plain_always_poll() { share_on_wherry ', "cache": "always", "xattr": false, "poll_us": 1000'; }
+share_wherry_9p_none_poll() { share_on_wherry ', "poll_us": 1000' p9; }
 # As virtiofsd is by default: without extended attributes, of which Linux asks twice for each file that it writes.
 share_wherry_plain() { share_on_wherry ', "cache": "auto", "xattr": false'; }
 share_wherry_plain_always() { share_on_wherry ', "cache": "always", "xattr": false'; }
@@ -86,7 +90,8 @@ share_qemu_9p_loose() { share_on_qemu_9p; }
 
 share_guest() { # WHO: words of the guest's command line
 	case $1 in
-	*_9p_*) echo "bench.fs=9p bench.mo=cache=${1#*_9p_}" ;;
+	*_9p_none*) echo "bench.fs=9p bench.mo=cache=none" ;;
+	*_9p_loose) echo "bench.fs=9p bench.mo=cache=loose" ;;
 	*_dax) echo "bench.mo=dax" ;;
 	esac
 }
@@ -95,7 +100,7 @@ share_work() { # WHO
 	*_wb) echo empty,write1m,write4k ;;
 	*_dax) echo empty,randread,mapread ;;
 	# Each name is a request or several: a tree of them would take minutes, but for the peers' 9P.
-	*_9p_none) echo empty,randread,untar,write1m,write4k ;;
+	*_9p_none*) echo empty,randread,untar,write1m,write4k ;;
 	*_none | *_never) echo empty,randread,write1m,write4k ;;
 	*) echo empty,randread,untar,walk1,walk2,write1m,write4k,remove ;;
 	esac
@@ -165,12 +170,14 @@ share_run() { # WHO: lines of $work/results: work who units seconds/1e6 exits cp
 	kill $(share_helpers) 2>/dev/null
 	exec 3<&- 4>&-
 	wait $pid 2>/dev/null
-	[ -n "$seen" ] || echo "bench-lab: $who did not come to its end" >&2
+	[ -n "$seen" ] && return
+	echo "bench-lab: $who did not come to its end" >&2
+	return 1
 }
 
 share_compare() {
-	local who contenders="wherry_auto wherry_plain wherry_poll wherry_always wherry_plain_always wherry_never wherry_wb wherry_dax
-		wherry_9p_none wherry_9p_loose"
+	local who contenders="wherry_auto wherry_auto_poll wherry_plain wherry_always wherry_always_poll wherry_plain_always
+		wherry_plain_always_poll wherry_never wherry_wb wherry_dax wherry_9p_none wherry_9p_none_poll wherry_9p_loose"
 	if command -v qemu-system-x86_64 >/dev/null; then
 		[ -x /usr/lib/qemu/virtiofsd ] && contenders="$contenders qemu_auto qemu_always qemu_none qemu_wb"
 		contenders="$contenders qemu_9p_none qemu_9p_loose"
@@ -184,7 +191,7 @@ share_compare() {
 	mkfifo "$work/console" "$work/keys"
 	for round in $(seq "$rounds"); do
 		for who in $contenders; do
-			share_run "$who"
+			share_run "$who" || share_run "$who" # the emulated machine's fault, most likely
 			[ -z "${V:-}" ] || echo "# $who: done, round $round of $rounds" >&2
 		done
 	done
