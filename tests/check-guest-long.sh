@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # check-guest-long.sh [GUEST...]   the guests that take too long for every day (TAP; tests/guest/long.sh), one by one
 #
+# Or those that the variable GUEST names: make check-guest-long GUEST="many locks".
 # Half an hour to an hour and a half in the emulated machine of tests/lab. What each guest said is kept in
 # build/log/long/GUEST.tap; one that passed is not run again until wherry or the guests' files change, so that this can be
 # stopped and called again. Named guests run always.
@@ -13,6 +14,8 @@ log=build/log/long
 mkdir -p "$log"
 again=''
 read -r -a names <<<"$(tests/guest/driver.sh --list-long)"
+# shellcheck disable=SC2086 # words
+[ $# -gt 0 ] || set -- ${GUEST:-}
 [ $# -eq 0 ] || names=("$@") again=1
 
 for release in trixie bullseye; do
