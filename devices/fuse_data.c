@@ -198,12 +198,18 @@ int fuse_data_fallocate(struct fuse_call *c)
 	return r;
 }
 
+/*
+ * Linux asks without writing out first what it keeps: that would be a hole here, and a copy without it would be taken
+ * for whole. ENOSYS makes it take all for data.
+ */
 int fuse_data_lseek(struct fuse_call *c)
 {
 	struct fuse_lseek_out o;
 	struct fuse_lseek_in in;
 	int64_t r;
 
+	if (fuse_agreed(c->f, FUSE_WRITEBACK_CACHE))
+		return -ENOSYS;
 	cursor_get(&c->in, &in, sizeof(in));
 	r = share_lseek(c->handle->file, in.offset, (int)in.whence);
 	if (r < 0)

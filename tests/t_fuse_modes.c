@@ -102,6 +102,8 @@ static void test_writeback(void)
 	struct fuse_config cfg = BY_MODE;
 	struct fuse_setattr_in set = {
 		.valid = FATTR_MTIME | FATTR_CTIME, .mtime = 1000, .ctime = 5};
+	struct fuse_lseek_in seek = {.whence = SEEK_DATA};
+	struct fuse_lseek_out at;
 	struct fuse_attr_out a;
 	struct fuse_entry_out e;
 	uint64_t f, fh;
@@ -115,6 +117,9 @@ static void test_writeback(void)
 	fh = open_file(f, O_WRONLY);
 	is(ask_read(FUSE_READ, f, fh, 0, buf, 8), 7,
 	   "what is opened to write can be read, for the rest of a page");
+	seek.fh = fh;
+	is(ask(FUSE_LSEEK, f, &seek, sizeof(seek), &at, sizeof(at)), -ENOSYS,
+	   "where data is only the guest knows");
 	need(!release(f, fh));
 	need(!ask_create(ROOT, "new", O_WRONLY, &e, &fh));
 	need(ask_write(e.nodeid, fh, 0, "x", 1) == 1);
@@ -137,6 +142,9 @@ static void test_writeback(void)
 	fh = open_file(f, O_WRONLY);
 	is(ask_read(FUSE_READ, f, fh, 0, buf, 8), -EBADF,
 	   "a guest that does not want it opens as it says");
+	seek.fh = fh;
+	is(ask(FUSE_LSEEK, f, &seek, sizeof(seek), &at, sizeof(at)), sizeof(at),
+	   "and is told where data is");
 	host_clear(door.dir);
 	door_close();
 }

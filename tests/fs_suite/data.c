@@ -95,6 +95,12 @@ static void holes(void)
 	want(fs->write(f, "data", 4, KIB(64), 0), 4);
 	want(fs->write(f, "data", 4, MIB(1), 0), 4);
 	want(fs->fsync(f, false), 0);
+	/* A guest that may keep what is written takes all for data. */
+	if (fs->lseek(f, 0, SEEK_DATA) == -ENOSYS) {
+		fs->release(f);
+		fs->forget(o);
+		return;
+	}
 	host(h = openat(bed.host, "f", O_RDONLY | O_CLOEXEC));
 	for (uint64_t at = 0; at < MIB(1) + KIB(16); at += 4093) {
 		for (unsigned i = 0; i < 2; i++) {
