@@ -622,6 +622,7 @@ static int64_t door_lseek(struct fs_file *f, uint64_t off, int whence)
 	struct fuse_lseek_out o;
 	int r = ask(FUSE_LSEEK, f->node, &in, sizeof(in), &o, sizeof(o));
 
+	sound(r != -ENOSYS || guest.how.writeback);
 	return r < 0 ? r : (int64_t)o.offset;
 }
 
