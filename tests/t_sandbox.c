@@ -123,13 +123,32 @@ static void call_with_terminal(void)
 }
 
 #ifdef __x86_64__
-static void call_32bit(void)
+static void call_32bit_freely(void)
 {
 	long r;
 
-	enter("int80");
 	__asm__ volatile("int $0x80" : "=a"(r) : "a"(20 /* getpid there */) : "memory");
 	_exit(UNLISTED);
+}
+
+static void call_32bit(void)
+{
+	enter("int80");
+	call_32bit_freely();
+}
+
+/* A kernel without the 32-bit ones answers with a signal, filter or not. */
+static void test_other_calls(void)
+{
+	struct result r;
+
+	if (in_child(call_32bit_freely).status != UNLISTED) {
+		skip("this kernel has none", "a 32-bit call is a violation");
+		return;
+	}
+	r = in_child(call_32bit);
+	ok(r.status == SANDBOX_EXIT && strstr(r.err, "(of another architecture)"),
+	   "a 32-bit call is a violation");
 }
 #endif
 
@@ -175,9 +194,7 @@ static void test_violation(void)
 	r = in_child(call_with_terminal);
 	ok(r.status == SANDBOX_EXIT && !strcmp(r.err, line), "the hook may restore the terminal");
 #ifdef __x86_64__
-	r = in_child(call_32bit);
-	ok(r.status == SANDBOX_EXIT && strstr(r.err, "(of another architecture)"),
-	   "a 32-bit call is a violation");
+	test_other_calls();
 #endif
 }
 

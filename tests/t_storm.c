@@ -66,7 +66,7 @@ static uint32_t rnd(struct vcpu *c)
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
-	return "race:copy_desc\nrace:cursor_get\nrace:cursor_put\n";
+	return "race:copy_desc\nrace:cursor_get\nrace:cursor_put\nrace:put_header\n";
 }
 
 /* ---- registers ---- */
