@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # check-guest.sh [GUEST...]   the guest level: stock Debian kernels under ./wherry (TAP; tests/guest/driver.sh)
 #
-# On a host whose KVM runs Linux directly, else in the emulated machine of tests/lab; that takes a minute or two. The
+# On a host whose KVM runs Linux directly, else in the emulated machine of tests/lab; that takes ten minutes. The
 # emulator is not faultless: its machine may die or stand still under the tests, which says nothing of them. What has
 # finished by then counts, the rest runs in a fresh machine; each such end is a line among the skipped ones. Six in a row
 # in which not one guest came to its end are a failure.
@@ -56,7 +56,7 @@ give() {
 
 while [ ${#names[@]} -gt 0 ]; do
 	status=0
-	tests/lab/lab.sh "${disk[@]}" -t "${GUEST_SECONDS:-500}" -- tests/guest/driver.sh /run/scratch/guests "${names[@]}" >"$work/log" 2>&1 || status=$?
+	tests/lab/lab.sh "${disk[@]}" -t "${GUEST_SECONDS:-1500}" -- tests/guest/driver.sh /run/scratch/guests "${names[@]}" >"$work/log" 2>&1 || status=$?
 	left=()
 	for name in "${names[@]}"; do
 		if grep -qaE "^# $name: [0-9]+ s" "$work/log"; then

@@ -3,7 +3,7 @@
 # lab.sh [-o OUT] [-t SEC] [-x] [-i IMAGE] -- COMMAND...   run COMMAND on an emulated machine with a real /dev/kvm
 #
 # For hosts whose own KVM is missing or cannot run Linux. The machine is QEMU emulating a CPU with AMD
-# SVM and nested paging: 2 CPUs, 4 GiB. The host's / is its root, read-only; /run is a tmpfs (TMPDIR),
+# SVM and nested paging: one CPU, 4 GiB. The host's / is its root, read-only; /run is a tmpfs (TMPDIR),
 # and /tmp is the host's, so read-only too. COMMAND is read by bash, in the same directory as here, with
 # stdin from /dev/null; its output is streamed and its exit status is lab.sh's.
 #   -o OUT   the host's directory OUT is /run/out, read-write
@@ -19,9 +19,10 @@ set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 lab=${LAB_DIR:-$top/build/lab}
 # QEMU's SVM does not let KVM see XSETBV, so a guest's XSAVE state would not be what KVM takes it for.
-# And MWAIT does not wait: an idle CPU would take one of the host's. CMPXCHG16B, which the kernel's allocator would use, stops
-# the other CPU each time; if that one has just entered a guest with an interrupt to deliver, the guest gets it twice and
-# dies of a double fault.
+# And MWAIT does not wait: an idle CPU would take one of the host's. One CPU, since with two the emulator is not faultless:
+# whenever one of them stops the other to do something alone (CMPXCHG16B does, which the kernel's allocator would use), and
+# that one is between two worlds, the guest gets an interrupt twice, or the kernel a world switch, and dies. What two CPUs
+# would save is less than what their deaths cost.
 cpu=max,+svm,-la57,-xsave,-monitor,-cx16
 accel=tcg,thread=multi,tb-size=2048
 append="console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check nokaslr audit=0 apparmor=0 random.trust_cpu=on"
@@ -43,7 +44,7 @@ cleanup() {
 # Sets qemu to the machine's command line: $1 is its memory, $2 the directory for OUT, $3 the disk.
 machine() {
 	qemu=(qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot
-		-M "q35,memory-backend=m,hpet=off,vmport=off" -accel "$accel" -cpu "$cpu" -smp 2 -m "$memory"
+		-M "q35,memory-backend=m,hpet=off,vmport=off" -accel "$accel" -cpu "$cpu" -smp 1 -m "$memory"
 		-object "$1" -kernel "$top/build/kernel/vmlinuz" -initrd "$lab/l1.gz" -append "$append"
 		-chardev "file,id=ser,path=$run/serial" -serial chardev:ser
 		-chardev stdio,id=port,signal=off -device virtio-serial-pci -device virtserialport,chardev=port,name=lab
