@@ -40,7 +40,7 @@ shift
 # ---- a guest's configuration ----
 
 guest_defaults() {
-	kernel=vmlinux kernels=kernel initrd=initrd.gz cpus=1 mem=512 transport=pci args='' run=none end=poweroff irq='' limit=150 tty=''
+	kernel=vmlinux kernels=kernel initrd=initrd.gz cpus=1 mem=512 transport=pci args='' run=none end=poweroff irq='' limit=600 tty=''
 	status=0 said='powered off' user='' root='' many=100 rounds=150
 	nofile='' own='' unfit='' shares=() p9s=() suites='' tells='' lacks='' files=1000
 }
