@@ -182,7 +182,7 @@ static int flag_fault(const struct device_type *type, const char *text, int r, c
 
 int config_add_flag(struct config *c, const struct device_type *type, const char *text)
 {
-	auto_free bool *seen = calloc(type->opts.n + 1, sizeof(*seen));
+	auto_free bool *seen = calloc(opt_count(&type->opts) + 1, sizeof(*seen));
 	char err[OPT_ERR_MAX];
 	unsigned before = c->ndev;
 	void *cfg = NULL;
@@ -193,16 +193,9 @@ int config_add_flag(struct config *c, const struct device_type *type, const char
 	r = opt_parse_list(&type->opts, cfg, text, seen, err);
 	if (r)
 		return flag_fault(type, text, r, err);
-	if (c->ndev == before)
-		return 0; /* changed: what is required is there already */
-	for (unsigned i = 0; i < type->opts.n; i++) {
-		const struct opt *o = &type->opts.opts[i];
-
-		if (!o->required || seen[i])
-			continue;
-		snprintf(err, sizeof(err), "%s= is missing (%s)", o->key, o->help);
+	/* One that is changed has what is required already. */
+	if (c->ndev > before && opt_missing(&type->opts, seen, err))
 		return flag_fault(type, text, -EINVAL, err);
-	}
 	return 0;
 }
 

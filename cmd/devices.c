@@ -6,22 +6,35 @@
 #include "verbs.h"
 #include "../vmm/log.h"
 
-static void print_key(const struct opt *o)
+/* depth: in how many objects the table lies. */
+static void print_keys(const struct opt_table *t, int depth);
+
+static void print_key(const struct opt *o, int depth)
 {
+	int indent = 4 + 2 * depth, width = 20 - 2 * depth;
 	char accepts[OPT_ERR_MAX];
 
 	if (o->kind == OPT_LATER) {
-		printf("    %-20s not built: %s\n", o->key, o->help);
+		printf("%*s%-*s not built: %s\n", indent, "", width, o->key, o->help);
 		return;
 	}
+	printf("%*s%-*s %s\n", indent, "", width, o->key, o->help);
+	if (o->kind == OPT_OBJECT)
+		print_keys(o->sub, depth + 1);
+	if (o->kind == OPT_OBJECT || o->kind == OPT_IGNORE)
+		return;
 	opt_accepts(o, accepts, sizeof(accepts));
-	printf("    %-20s %s\n", o->key, o->help);
-	if (o->kind != OPT_IGNORE)
-		printf("    %-20s %s; %s%s\n", "", accepts,
-		       o->required ? "required"
-		       : o->def    ? "default "
-				   : "no default",
-		       !o->required && o->def ? o->def : "");
+	printf("%*s %s; %s%s\n", indent + width, "", accepts,
+	       o->required ? "required"
+	       : o->def    ? "default "
+			   : "no default",
+	       !o->required && o->def ? o->def : "");
+}
+
+static void print_keys(const struct opt_table *t, int depth)
+{
+	for (unsigned i = 0; i < t->n; i++)
+		print_key(&t->opts[i], depth);
 }
 
 static void print_table(const char *key, const char *help, const char *flag,
@@ -31,8 +44,7 @@ static void print_table(const char *key, const char *help, const char *flag,
 	if (flag)
 		printf("   (--%s KEY=VALUE,...)", flag);
 	printf("\n");
-	for (unsigned i = 0; i < t->n; i++)
-		print_key(&t->opts[i]);
+	print_keys(t, 0);
 }
 
 int verb_devices(int argc, char **argv)

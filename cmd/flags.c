@@ -43,7 +43,7 @@ static enum arg arg_kind(const char *arg, bool with_timeout)
 static int set_fixed(struct config *c, unsigned i, const char *text)
 {
 	const struct opt_table *t = &config_fixed[i].table;
-	auto_free bool *seen = calloc(t->n, sizeof(*seen));
+	auto_free bool *seen = calloc(opt_count(t), sizeof(*seen));
 	char err[OPT_ERR_MAX];
 	int r = -ENOMEM;
 

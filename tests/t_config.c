@@ -437,11 +437,32 @@ static void test_check(void)
 
 /* ---- printing ---- */
 
+static void put_object(FILE *f, const struct opt_table *t)
+{
+	const char *sep = "";
+	char buf[64];
+
+	fprintf(f, "{");
+	for (unsigned i = 0; i < t->n; i++) {
+		const struct opt *o = &t->opts[i];
+
+		if (!has_value(o) && o->kind != OPT_OBJECT)
+			continue;
+		fprintf(f, "%s\"%s\": ", sep, o->key);
+		sep = ", ";
+		if (o->kind == OPT_OBJECT)
+			put_object(f, o->sub);
+		else
+			fprintf(f, "%s", good_json(o, buf));
+	}
+	fprintf(f, "}");
+}
+
 /* A file with every key of every section; devices that may be many are there twice. */
 static char *every_key(void)
 {
 	struct section s;
-	char *text, buf[64];
+	char *text;
 	size_t len;
 	FILE *f = open_memstream(&text, &len);
 
@@ -451,18 +472,8 @@ static char *every_key(void)
 
 		fprintf(f, "%s\"%s\": %s", i ? ", " : "{", s.key, many ? "[" : "");
 		for (unsigned n = 0; n < (many ? 2u : 1u); n++) {
-			const char *sep = "";
-
-			fprintf(f, "%s{", n ? ", " : "");
-			for (unsigned k = 0; k < s.table->n; k++) {
-				const struct opt *o = &s.table->opts[k];
-
-				if (!has_value(o))
-					continue;
-				fprintf(f, "%s\"%s\": %s", sep, o->key, good_json(o, buf));
-				sep = ", ";
-			}
-			fprintf(f, "}");
+			fprintf(f, "%s", n ? ", " : "");
+			put_object(f, s.table);
 		}
 		fprintf(f, "%s", many ? "]" : "");
 	}
@@ -489,6 +500,25 @@ static char *again(const char *text, const char *name)
 	return once;
 }
 
+/* How many keys of obj do not have what put_object() gave them. */
+static unsigned wrong_keys(const struct opt_table *t, const void *obj)
+{
+	unsigned bad = 0;
+
+	for (unsigned i = 0; i < t->n; i++) {
+		const struct opt *o = &t->opts[i];
+		char got[256], want[64];
+
+		if (o->kind == OPT_OBJECT)
+			bad += wrong_keys(o->sub, (const char *)obj + o->offset);
+		if (!has_value(o))
+			continue;
+		opt_text(o, obj, got, sizeof(got));
+		bad += strcmp(got, good_json(o, want)) != 0;
+	}
+	return bad;
+}
+
 static void test_print_all(void)
 {
 	char *text = every_key(),
@@ -497,20 +527,9 @@ static void test_print_all(void)
 	struct section s;
 
 	load(&l, print);
-	for (unsigned i = 0; section_get(i, &s); i++) {
-		unsigned bad = 0;
-
-		for (unsigned k = 0; k < s.table->n; k++) {
-			const struct opt *o = &s.table->opts[k];
-			char got[256], want[64];
-
-			if (!has_value(o))
-				continue;
-			opt_text(o, section_object(&l.c, &s), got, sizeof(got));
-			bad += strcmp(got, good_json(o, want)) != 0;
-		}
-		is(bad, 0, "each value of %s is the one of the first file", s.key);
-	}
+	for (unsigned i = 0; section_get(i, &s); i++)
+		is(wrong_keys(s.table, section_object(&l.c, &s)), 0,
+		   "each value of %s is the one of the first file", s.key);
 	unload(&l);
 	free(print);
 	free(text);

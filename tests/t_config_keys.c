@@ -7,19 +7,49 @@
 #include "../cmd/json_index.h"
 #include <linux/limits.h>
 
+#define DEPTH_MAX 4 /* objects within each other */
+
 /* A key under test, with the document around it. */
 struct key {
 	struct section s;
+	const struct opt_table *table;     /* the section's, or that of an object in it */
+	const struct opt *path[DEPTH_MAX]; /* the objects from the section down to table */
+	unsigned depth;
+	size_t offset; /* of the struct that table describes */
 	const struct opt *o;
 	char *doc;
-	char where[128]; /* the section's object, as messages name it */
+	char where[128]; /* what table describes, as messages name it */
 };
+
+/* The keys that t cannot be without, then the one that leads to o, and at last o. */
+static void put_object(FILE *f, const struct key *k, unsigned level, const char *value)
+{
+	const struct opt_table *t = level ? k->path[level - 1]->sub : k->s.table;
+	const struct opt *next = level < k->depth ? k->path[level] : k->o;
+	const char *sep = "";
+
+	for (unsigned i = 0; i < t->n; i++) {
+		const struct opt *o = &t->opts[i];
+		char buf[64];
+
+		if (!o->required || o == next)
+			continue;
+		fprintf(f, "%s\t\t\"%s\": %s", sep, o->key, good_json(o, buf));
+		sep = ",\n";
+	}
+	if (level < k->depth) {
+		fprintf(f, "%s\t\t\"%s\": {\n", sep, next->key);
+		put_object(f, k, level + 1, value);
+		fprintf(f, "\n}");
+	} else if (value) {
+		fprintf(f, "%s\t\t\"%s\": %s", sep, next->key, value);
+	}
+}
 
 /* value NULL: the document is without the key. */
 static void make_doc(struct key *k, const char *value)
 {
 	bool many = k->s.type && k->s.type->many;
-	const char *sep = "";
 	size_t len;
 	FILE *f;
 
@@ -30,17 +60,7 @@ static void make_doc(struct key *k, const char *value)
 	if (k->s.type)
 		fprintf(f, "\t\"boot-source\": { \"kernel_image_path\": \"k\" },\n");
 	fprintf(f, "\t\"%s\": %s{\n", k->s.key, many ? "[ " : "");
-	for (unsigned i = 0; i < k->s.table->n; i++) {
-		const struct opt *o = &k->s.table->opts[i];
-		char buf[64];
-
-		if (!o->required || o == k->o)
-			continue;
-		fprintf(f, "%s\t\t\"%s\": %s", sep, o->key, good_json(o, buf));
-		sep = ",\n";
-	}
-	if (value)
-		fprintf(f, "%s\t\t\"%s\": %s", sep, k->o->key, value);
+	put_object(f, k, 0, value);
 	fprintf(f, "\n\t}%s\n}\n", many ? " ]" : "");
 	need(!fclose(f));
 }
@@ -87,7 +107,7 @@ static bool is_taken(struct key *k, const char *value, const char *text)
 	load(&l, k->doc);
 	good = !l.err && !l.said[0];
 	if (good && text) {
-		opt_text(k->o, section_object(&l.c, &k->s), got, sizeof(got));
+		opt_text(k->o, (char *)section_object(&l.c, &k->s) + k->offset, got, sizeof(got));
 		good = !strcmp(got, text);
 	}
 	if (!good)
@@ -121,7 +141,7 @@ static void check_ignored(struct key *k)
 static void check_default(struct key *k)
 {
 	char what[400], want[PATH_MAX], err[OPT_ERR_MAX];
-	auto_free void *obj = calloc(1, k->s.table->size);
+	auto_free void *obj = calloc(1, k->table->size);
 	struct loaded l;
 
 	need(obj);
@@ -131,7 +151,7 @@ static void check_default(struct key *k)
 	if (!k->o->required) {
 		ok(is_taken(k, NULL, want) && is_taken(k, "null", want),
 		   "%s.%s is %s without a value, or with null", k->where, k->o->key, want);
-		opt_fini(k->s.table, obj);
+		opt_fini(k->table, obj);
 		return;
 	}
 	make_doc(k, NULL);
@@ -182,7 +202,8 @@ static void check_numbers(struct key *k)
 	char what[100], value[32];
 	bool good = true;
 
-	need(k->o->kind == OPT_U32); /* json-c's signed numbers do not reach all of 64 bits */
+	/* json-c's signed numbers do not reach all of 64 bits. */
+	need(k->o->kind == OPT_U32 || (k->o->max && k->o->max < INT64_MAX));
 	snprintf(what, sizeof(what), "must be between %llu and %llu", min, max);
 	if (min) {
 		snprintf(value, sizeof(value), "%llu", min - 1);
@@ -253,14 +274,42 @@ static void check_names(struct key *k)
 	ok(is_refused(k, "\"no such\"", what) && is_refused(k, "\"\"", what), "and nothing else");
 }
 
-static void check_twice(struct key *k)
+static void check_twice(struct key *k, const char *value)
 {
-	char value[64], both[192];
+	char both[192];
 
-	good_json(k->o, value);
 	snprintf(both, sizeof(both), "%s,\n\t\"%s\": %s", value, k->o->key, value);
 	ok(is_refused(k, both, "is there twice: take one away"), "%s.%s may not be there twice",
 	   k->where, k->o->key);
+}
+
+static void check_table(struct key *k);
+
+/* Then all that is in it. */
+static void check_object(struct key *k)
+{
+	struct key below = *k;
+	char what[300];
+	struct loaded l;
+
+	ok(is_taken(k, NULL, NULL) && is_taken(k, "null", NULL), "%s.%s may be null", k->where,
+	   k->o->key);
+	check_types(k);
+	check_twice(k, "null");
+	make_doc(k, "{ \"nosuch\": 1 }");
+	load(&l, k->doc);
+	snprintf(what, sizeof(what), ": %s.%s.nosuch: unknown key; known here: %s", k->where,
+		 k->o->key, k->o->sub->opts[0].key);
+	ok(l.err == -EINVAL && strstr(l.said, what), "and has no keys but its own");
+	unload(&l);
+	need(k->depth < DEPTH_MAX);
+	below.doc = NULL;
+	below.table = k->o->sub;
+	below.path[below.depth++] = k->o;
+	below.offset += k->o->offset;
+	snprintf(below.where, sizeof(below.where), "%.90s.%.30s", k->where, k->o->key);
+	check_table(&below);
+	free(below.doc);
 }
 
 static void check_key(struct key *k)
@@ -275,18 +324,29 @@ static void check_key(struct key *k)
 		check_ignored(k);
 		return;
 	}
-	need(has_value(k->o)); /* a section with an object inside needs a test of its own */
+	if (k->o->kind == OPT_OBJECT) {
+		check_object(k);
+		return;
+	}
 	good_json(k->o, value);
 	ok(is_taken(k, value, value), "%s.%s can be %s", k->where, k->o->key, value);
 	check_default(k);
 	check_types(k);
-	check_twice(k);
+	check_twice(k, value);
 	if (k->o->kind == OPT_STR)
 		check_length(k);
 	if (k->o->kind == OPT_ENUM)
 		check_names(k);
 	if (k->o->kind == OPT_U32 || k->o->kind == OPT_U64)
 		check_numbers(k);
+}
+
+static void check_table(struct key *k)
+{
+	for (unsigned n = 0; n < k->table->n; n++) {
+		k->o = &k->table->opts[n];
+		check_key(k);
+	}
 }
 
 int main(void)
@@ -297,10 +357,8 @@ int main(void)
 	for (unsigned i = 0; section_get(i, &k.s); i++) {
 		snprintf(k.where, sizeof(k.where), "%s%s", k.s.key,
 			 k.s.type && k.s.type->many ? "[0]" : "");
-		for (unsigned n = 0; n < k.s.table->n; n++) {
-			k.o = &k.s.table->opts[n];
-			check_key(&k);
-		}
+		k.table = k.s.table;
+		check_table(&k);
 	}
 	free(k.doc);
 	config_dir_leave();

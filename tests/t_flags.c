@@ -60,39 +60,56 @@ static void refused(struct trial t, int err, const char *line, const char *name)
 
 /* ---- every key ---- */
 
-static void key_item(FILE *f, const struct opt *o, const char *sep)
+/* What a key that is under test lies in: "limits.rate." with its table, and the section's with "". */
+struct below {
+	const struct opt_table *table;
+	char prefix[64];
+	size_t offset;
+};
+
+static void key_item(FILE *f, const struct below *in, const struct opt *o)
 {
 	char text[32];
 
-	fprintf(f, "%s%s=%s", sep, o->key, good_text(o, text));
+	fprintf(f, "%s%s%s=%s", ftell(f) ? "," : "", in->prefix, o->key, good_text(o, text));
 }
 
-/* key=value for o and, before it, whatever else the section cannot be without. */
-static char *key_list(const struct opt_table *table, const struct opt *o)
+/* What a table cannot be without, but for o. */
+static void required_items(FILE *f, const struct below *in, const struct opt *o)
 {
+	for (unsigned i = 0; i < in->table->n; i++)
+		if (in->table->opts[i].required && &in->table->opts[i] != o)
+			key_item(f, in, &in->table->opts[i]);
+}
+
+/* key=value for o and, before it, whatever else the section, and the object it is in, cannot be without. */
+static char *key_list(const struct section *s, const struct below *in, const struct opt *o)
+{
+	struct below top = {.table = s->table};
 	char *text;
 	size_t len;
 	FILE *f = open_memstream(&text, &len);
 
 	need(f);
-	for (unsigned i = 0; i < table->n; i++)
-		if (table->opts[i].required && &table->opts[i] != o)
-			key_item(f, &table->opts[i], ftell(f) ? "," : "");
-	key_item(f, o, ftell(f) ? "," : "");
+	if (in->table != s->table)
+		required_items(f, &top, NULL);
+	required_items(f, in, o);
+	key_item(f, in, o);
 	need(!fclose(f));
 	return text;
 }
 
-static void check_key(const struct section *s, const char *flag, const struct opt *o)
+static void check_key(const struct section *s, const char *flag, const struct below *in,
+		      const struct opt *o)
 {
 	char got[128] = "", want[64], flagged[64];
-	char *list = key_list(s->table, o);
+	char *list = key_list(s, in, o);
 	struct trial t = TRIAL(KERNEL, flagged, list);
 
 	snprintf(flagged, sizeof(flagged), "--%s", flag);
 	run(&t);
 	if (!t.err)
-		opt_text(o, section_object(&t.c, s), got, sizeof(got));
+		opt_text(o, (char *)section_object(&t.c, s) + in->offset, got, sizeof(got));
 	if (!ok(!t.err && !strcmp(got, good_json(o, want)), "--%s %s", flag, list))
 		printf("#   %s %s", got, t.said);
 	end(&t);
@@ -112,6 +129,23 @@ static void check_later(const char *flag, const struct opt *o)
 	end(&t);
 }
 
+static void check_table(const struct section *s, const char *flag, const struct below *in)
+{
+	for (unsigned k = 0; k < in->table->n; k++) {
+		const struct opt *o = &in->table->opts[k];
+		struct below deeper = {.table = o->sub, .offset = in->offset + o->offset};
+
+		if (has_value(o))
+			check_key(s, flag, in, o);
+		if (o->kind == OPT_LATER)
+			check_later(flag, o);
+		if (o->kind != OPT_OBJECT)
+			continue;
+		snprintf(deeper.prefix, sizeof(deeper.prefix), "%.30s%.30s.", in->prefix, o->key);
+		check_table(s, flag, &deeper);
+	}
+}
+
 static void test_keys(void)
 {
 	struct section s;
@@ -119,12 +153,8 @@ static void test_keys(void)
 	for (unsigned i = 0; section_get(i, &s); i++) {
 		const char *flag = s.type ? s.type->flag : s.key;
 
-		for (unsigned k = 0; flag && k < s.table->n; k++) {
-			if (has_value(&s.table->opts[k]))
-				check_key(&s, flag, &s.table->opts[k]);
-			if (s.table->opts[k].kind == OPT_LATER)
-				check_later(flag, &s.table->opts[k]);
-		}
+		if (flag)
+			check_table(&s, flag, &(struct below){.table = s.table});
 	}
 }
 

@@ -8,9 +8,15 @@
 #include "../vmm/option.h"
 #include "tap.h"
 
+struct burst {
+	uint64_t size;
+	uint32_t time;
+	bool hard;
+};
 struct limits {
 	uint32_t rate;
 	char *label;
+	struct burst burst;
 };
 struct thing {
 	char *path, *tag;
@@ -21,9 +27,28 @@ struct thing {
 	struct limits limits;
 };
 
+static const struct opt burst_opts[] = {
+	{.key = "size",
+	 .kind = OPT_U64,
+	 .offset = offsetof(struct burst, size),
+	 .required = true,
+	 .help = "how large"},
+	{.key = "time",
+	 .kind = OPT_U32,
+	 .offset = offsetof(struct burst, time),
+	 .required = true,
+	 .help = "how long"},
+	{.key = "hard", .kind = OPT_BOOL, .offset = offsetof(struct burst, hard), .def = "off"},
+};
+static const struct opt_table burst_table = {burst_opts, ARRAY_LEN(burst_opts),
+					     sizeof(struct burst)};
 static const struct opt limits_opts[] = {
 	{.key = "rate", .kind = OPT_U32, .offset = offsetof(struct limits, rate), .def = "100"},
 	{.key = "label", .kind = OPT_STR, .offset = offsetof(struct limits, label), .def = "none"},
+	{.key = "burst",
+	 .kind = OPT_OBJECT,
+	 .offset = offsetof(struct limits, burst),
+	 .sub = &burst_table},
 };
 static const struct opt_table limits_table = {limits_opts, ARRAY_LEN(limits_opts),
 					      sizeof(struct limits)};
@@ -62,6 +87,7 @@ static const struct opt thing_opts[] = {
 	{.key = "io_engine", .kind = OPT_IGNORE},
 };
 static const struct opt_table table = {thing_opts, ARRAY_LEN(thing_opts), sizeof(struct thing)};
+#define MARKS (ARRAY_LEN(thing_opts) + ARRAY_LEN(limits_opts) + ARRAY_LEN(burst_opts))
 
 static const struct opt *opt_named(const char *key)
 {
@@ -220,7 +246,7 @@ static void test_typed(void)
 
 static void test_good_lists(void)
 {
-	bool seen[ARRAY_LEN(thing_opts)] = {false};
+	bool seen[MARKS] = {false};
 	struct thing t;
 	char err[OPT_ERR_MAX];
 
@@ -261,8 +287,25 @@ static const struct text_case list_cases[] = {
 	{NULL, ",tag=a", -EINVAL, "has an item without a key"},
 	{NULL, "=a", -EINVAL, "has an item without a key"},
 	{NULL, "tag=toolong", -ERANGE, "tag: must be text of 1 to 5 bytes"},
-	{NULL, "tag=a,limits=3", -EINVAL, "limits: is an object and can be given in a file only"},
-	{NULL, "tag=a,limits", -EINVAL, "limits: is an object and can be given in a file only"},
+	{NULL, "tag=a,limits=3", -EINVAL,
+	 "limits: is an object: give what is in it, limits.KEY=VALUE"},
+	{NULL, "tag=a,limits", -EINVAL,
+	 "limits: is an object: give what is in it, limits.KEY=VALUE"},
+	{NULL, "tag=a,limits.burst=", -EINVAL,
+	 "limits.burst: is an object: give what is in it, limits.burst.KEY=VALUE"},
+	{NULL, "tag=a,limits.rate=-1", -EINVAL, "limits.rate: must be between 0 and 4294967295"},
+	{NULL, "tag=a,limits.rate", -EINVAL, "limits.rate: needs a value"},
+	{NULL, "tag=a,limits.colour=1", -EINVAL,
+	 "limits.colour: unknown; there is rate label burst"},
+	{NULL, "tag=a,limits.burst.rate=1", -EINVAL,
+	 "limits.burst.rate: unknown; there is size time hard"},
+	{NULL, "tag=a,limits.=1", -EINVAL, "limits.: unknown; there is rate label burst"},
+	{NULL, "tag=a,.rate=1", -EINVAL,
+	 ".rate: unknown; there is path tag readonly queues raw32 window raw64 cache limits"},
+	{NULL, "tag.rate=1", -EINVAL,
+	 "tag.rate: unknown; there is path tag readonly queues raw32 window raw64 cache limits"},
+	{NULL, "tag=a,dax.size=1G", -EINVAL,
+	 "dax.size: is not supported: needs a shared memory window"},
 	{NULL, "tag=a,dax=1G", -EINVAL, "dax: is not supported: needs a shared memory window"},
 };
 
@@ -270,7 +313,7 @@ static void test_refused_lists(void)
 {
 	for (unsigned i = 0; i < ARRAY_LEN(list_cases); i++) {
 		const struct text_case *c = &list_cases[i];
-		bool seen[ARRAY_LEN(thing_opts)] = {false};
+		bool seen[MARKS] = {false};
 		char err[OPT_ERR_MAX] = "";
 		struct thing t;
 
@@ -284,7 +327,7 @@ static void test_refused_lists(void)
 
 static void test_long_key(void)
 {
-	bool seen[ARRAY_LEN(thing_opts)] = {false};
+	bool seen[MARKS] = {false};
 	char err[OPT_ERR_MAX], text[1000];
 	struct thing t = {0};
 
@@ -292,6 +335,54 @@ static void test_long_key(void)
 	memcpy(text + sizeof(text) - 3, "=v", 3);
 	ok(opt_parse_list(&table, &t, text, seen, err) == -EINVAL && strlen(err) < OPT_ERR_MAX,
 	   "a key of a thousand bytes is refused in one short sentence");
+}
+
+/* ---- objects in a list ---- */
+
+static void test_objects(void)
+{
+	bool seen[MARKS] = {false};
+	char err[OPT_ERR_MAX];
+	struct thing t;
+
+	is(opt_count(&table), MARKS, "the keys of objects are counted");
+	need(!opt_defaults(&table, &t));
+	ok(!opt_parse_list(&table, &t,
+			   "path=p,limits.rate=7,limits.burst.size=4K,limits.burst.hard,"
+			   "limits.label=a.b=c,,d,queues=3",
+			   seen, err),
+	   "a list reaches into objects, and into those in them");
+	ok(t.limits.rate == 7 && t.limits.burst.size == 4096 && t.limits.burst.hard &&
+		   !strcmp(t.limits.label, "a.b=c,d") && t.queues == 3 && !t.limits.burst.time,
+	   "each value is where it belongs, whatever is in it");
+	ok(opt_missing(&table, seen, err) &&
+		   !strcmp(err, "limits.burst.time= is missing (how long)"),
+	   "who gives a part of an object gives what it requires");
+	need(!opt_parse_list(&table, &t, "limits.burst.time=1", seen, err));
+	ok(!opt_missing(&table, seen, err), "then nothing is missing");
+	opt_fini(&table, &t);
+
+	memset(seen, 0, sizeof(seen));
+	need(!opt_defaults(&table, &t));
+	need(!opt_parse_list(&table, &t, "path=p,limits.rate=7", seen, err));
+	ok(!opt_missing(&table, seen, err), "nor is an object of which nothing was given");
+	need(!opt_parse_list(&table, &t, "limits.burst.hard", seen, err));
+	ok(t.limits.burst.hard && !strcmp(t.path, "p"), "its bool may come first and alone");
+	opt_fini(&table, &t);
+
+	memset(seen, 0, sizeof(seen));
+	need(!opt_defaults(&table, &t));
+	need(!opt_parse_list(&table, &t, "limits.rate", seen, err));
+	ok(!strcmp(t.path, "limits.rate") && t.limits.rate == 100 && seen[0],
+	   "another that does is a value of the first option");
+	ok(!opt_missing(&table, seen, err), "and no part of an object");
+	need(!opt_parse_list(&table, &t, "disk.img,tag=a", seen, err));
+	ok(!strcmp(t.path, "disk.img"), "as is any text with a dot");
+	memset(seen, 0, sizeof(seen));
+	need(!opt_parse_list(&table, &t, "tag=a", seen, err));
+	ok(opt_missing(&table, seen, err) && !strncmp(err, "path= is missing", 16),
+	   "what the table itself requires is missed");
+	opt_fini(&table, &t);
 }
 
 /* ---- showing ---- */
@@ -424,6 +515,7 @@ int main(void)
 	test_good_lists();
 	test_refused_lists();
 	test_long_key();
+	test_objects();
 	test_show();
 	test_accepts();
 	test_check();

@@ -495,61 +495,113 @@ static void unknown_key(const struct opt_table *table, const char *key, size_t l
 			text_add(&t, " %s", table->opts[i].key);
 }
 
-/* The option an item names, or the first that holds a value if it comes first without "="; NULL: err says why. */
-static const struct opt *item_option(const struct opt_table *table, const char *item, bool first,
-				     char *err)
+/* Where in the marks of table those of its object o begin: behind its own keys and the objects before. */
+static unsigned marks_before(const struct opt_table *table, const struct opt *o)
 {
-	const char *eq = strchr(item, '=');
-	size_t len = eq ? (size_t)(eq - item) : strlen(item);
-	const struct opt *o = opt_find(table, item, len);
+	unsigned n = table->n;
 
-	if (!len)
+	for (const struct opt *before = table->opts; before < o; before++)
+		if (before->kind == OPT_OBJECT)
+			n += opt_count(before->sub);
+	return n;
+}
+
+unsigned opt_count(const struct opt_table *table)
+{
+	return marks_before(table, table->opts + table->n);
+}
+
+/* A key of a table or, KEY.KEY, of an object in it, and where it leads. */
+struct item {
+	const struct opt_table *table; /* in which the last part was looked for */
+	const struct opt *o;           /* NULL: it is not there */
+	void *obj;                     /* of which o is a field */
+	bool *seen;                    /* marks of table */
+	const char *name, *value;      /* value NULL: none is given */
+	size_t name_len;
+};
+
+/* Down into objects as far as there are any: what is said of a key that is not supported is said of all below it too. */
+static void item_find(struct item *it)
+{
+	const char *key = it->name, *end = key + it->name_len, *dot;
+
+	for (;; key = dot + 1) {
+		dot = memchr(key, '.', (size_t)(end - key));
+		it->o = opt_find(it->table, key, (size_t)((dot ? dot : end) - key));
+		if (!dot || !it->o || !holds_value(it->o))
+			return;
+		if (it->o->kind != OPT_OBJECT) {
+			it->o = NULL;
+			return;
+		}
+		it->seen += marks_before(it->table, it->o);
+		it->obj = field(it->o, it->obj);
+		it->table = it->o->sub;
+	}
+}
+
+/* A value for the first option that holds one. */
+static void item_bare(struct item *it, const char *text)
+{
+	it->o = first_value(it->table);
+	it->name = it->o->key;
+	it->name_len = strlen(it->name);
+	it->value = text;
+}
+
+/* it begins with table, obj and seen of the whole. o NULL: err says why. */
+static void item_read(struct item *it, const char *text, bool first, char *err)
+{
+	const struct item whole = *it;
+	const char *eq = strchr(text, '=');
+
+	it->name = text;
+	it->name_len = eq ? (size_t)(eq - text) : strlen(text);
+	it->value = eq ? eq + 1 : NULL;
+	item_find(it);
+	if (!it->name_len) {
 		complain(err, -EINVAL, "has an item without a key");
-	else if (!eq && first && first_value(table) && !(o && o->kind == OPT_BOOL))
-		return first_value(table);
-	else if (!o)
-		unknown_key(table, item, len, err);
-	return o;
+	} else if (!eq && it->o && it->o->kind == OPT_BOOL) {
+		it->value = "true";
+	} else if (!eq && first && first_value(whole.table)) {
+		*it = whole;
+		item_bare(it, text);
+	} else if (!it->o) {
+		unknown_key(it->table, it->name, it->name_len, err);
+	}
 }
 
-/* The value an item gives to o; NULL if it gives none. */
-static const char *item_value(const struct opt *o, const char *item, bool first)
+static int item_set(const struct item *it, char *err)
 {
-	const char *eq = strchr(item, '=');
-
-	if (eq)
-		return eq + 1;
-	if (o->kind == OPT_BOOL && !strcmp(o->key, item))
-		return "true";
-	return first ? item : NULL;
-}
-
-static int set_item(const struct opt *o, void *obj, const char *value, char *err)
-{
+	int len = (int)it->name_len, r;
 	char why[OPT_ERR_MAX];
-	int r;
 
-	if (o->kind == OPT_OBJECT)
-		return complain(err, -EINVAL, "%s: is an object and can be given in a file only",
-				o->key);
-	if (!value)
-		return complain(err, -EINVAL, "%s: needs a value", o->key);
-	r = opt_set_text(o, obj, value, why);
-	return r < 0 ? complain(err, r, "%s: %s", o->key, why) : 0;
+	if (it->o->kind == OPT_OBJECT)
+		return complain(err, -EINVAL,
+				"%.*s: is an object: give what is in it, %.*s.KEY=VALUE", len,
+				it->name, len, it->name);
+	if (!it->value)
+		return complain(err, -EINVAL, "%.*s: needs a value", len, it->name);
+	r = opt_set_text(it->o, it->obj, it->value, why);
+	if (r < 0)
+		return complain(err, r, "%.*s: %s", len, it->name, why);
+	it->seen[it->o - it->table->opts] = true;
+	return 0;
 }
 
 /* Takes text, which it may write to, apart. */
 static int parse_items(const struct opt_table *table, void *obj, char *text, bool *seen, char *err)
 {
 	for (char *rest = *text ? text : NULL; rest;) {
+		struct item it = {.table = table, .obj = obj, .seen = seen};
 		bool first = rest == text;
-		char *item = next_item(&rest);
-		const struct opt *o = item_option(table, item, first, err);
-		int r = o ? set_item(o, obj, item_value(o, item, first), err) : -EINVAL;
+		int r;
 
+		item_read(&it, next_item(&rest), first, err);
+		r = it.o ? item_set(&it, err) : -EINVAL;
 		if (r < 0)
 			return r;
-		seen[o - table->opts] = true;
 	}
 	return 0;
 }
@@ -563,4 +615,48 @@ int opt_parse_list(const struct opt_table *table, void *obj, const char *text, b
 
 	free(copy);
 	return r;
+}
+
+/* An object is if one of its keys is. */
+static bool is_given(const struct opt_table *table, const struct opt *o, const bool *seen)
+{
+	const bool *below = seen + marks_before(table, o);
+	unsigned n = o->kind == OPT_OBJECT ? opt_count(o->sub) : 0;
+
+	for (unsigned i = 0; i < n; i++)
+		if (below[i])
+			return true;
+	return seen[o - table->opts];
+}
+
+/* Its whole name is added to name. NULL: nothing is. */
+static const struct opt *missing(const struct opt_table *table, const bool *seen, struct text *name)
+{
+	const size_t len = name->len;
+
+	for (const struct opt *o = table->opts; o < table->opts + table->n; o++) {
+		bool given = is_given(table, o, seen);
+		const struct opt *m = o->required && !given ? o : NULL;
+
+		text_add(name, "%s", o->key);
+		if (given && o->kind == OPT_OBJECT) {
+			text_add(name, ".");
+			m = missing(o->sub, seen + marks_before(table, o), name);
+		}
+		if (m)
+			return m;
+		name->len = len;
+	}
+	return NULL;
+}
+
+bool opt_missing(const struct opt_table *table, const bool *seen, char err[OPT_ERR_MAX])
+{
+	char name[OPT_ERR_MAX / 2] = "";
+	struct text t = {.buf = name, .size = sizeof(name)};
+	const struct opt *o = missing(table, seen, &t);
+
+	if (o)
+		complain(err, 0, "%s= is missing (%s)", name, o->help);
+	return o;
 }

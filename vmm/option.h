@@ -17,7 +17,7 @@ enum opt_kind {
 	OPT_U32,    /* uint32_t */
 	OPT_U64,    /* uint64_t */
 	OPT_ENUM,   /* int, index into names; matched without regard to case */
-	OPT_OBJECT, /* embedded struct described by sub; accepts a JSON object only */
+	OPT_OBJECT, /* embedded struct described by sub: a JSON object, or its keys one by one */
 	OPT_LATER, /* a key that is known but not built yet: refused with help as the reason. No storage. */
 	OPT_IGNORE, /* a key of Firecracker's that has no effect here: accepted with any value. No storage. */
 };
@@ -62,12 +62,17 @@ int opt_set_bool(const struct opt *, void *obj, bool v, char err[OPT_ERR_MAX]) m
 int opt_set_int(const struct opt *, void *obj, int64_t v, char err[OPT_ERR_MAX]) must_check;
 int opt_set_str(const struct opt *, void *obj, const char *v, size_t len, char err[OPT_ERR_MAX])
 	must_check;
+/* The keys of a table and of the objects in it. */
+unsigned opt_count(const struct opt_table *);
 /*
  * "key=value,key=value": sets each; "key" alone sets a bool; a doubled comma is a literal comma; the first item may
- * lack "key=" and then goes to the table's first option that holds a value. seen (table->n bools) marks what was set. err names the key.
+ * lack "key=" and then goes to the table's first option that holds a value. "object.key=value" reaches into an object.
+ * seen (opt_count() bools) marks what was set. err names the key.
  */
 int opt_parse_list(const struct opt_table *, void *obj, const char *text, bool *seen,
 		   char err[OPT_ERR_MAX]) must_check;
+/* A required key was not set, or one of an object of which another was: err says which. */
+bool opt_missing(const struct opt_table *, const bool *seen, char err[OPT_ERR_MAX]) must_check;
 /* The value as text, for `check` and `devices`: writes at most n bytes with NUL; JSON-ready for numbers and bools. */
 void opt_text(const struct opt *, const void *obj, char *buf, size_t n);
 /* What would be accepted: "true or false", "1 to 32", "one of never, auto, always". */
