@@ -77,11 +77,15 @@ static sigset_t end_signal_set(void)
 	return set;
 }
 
-/* From here on these signals are read by machine_wait(), whatever thread they were sent to. */
+/*
+ * From here on these signals are read by machine_wait(), whatever thread they were sent to. SIGUSR1 does not end the
+ * machine: its devices look at the host's side again.
+ */
 static int block_signals(struct machine *m)
 {
 	sigset_t set = end_signal_set();
 
+	sigaddset(&set, SIGUSR1);
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		return -errno;
 	m->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -280,6 +284,7 @@ static const struct syscall_rule main_rules[] = {
 	RULE(fstat, "stdio at exit"),
 	RULE(newfstatat, "stdio at exit"),
 	RULE(rt_sigaction, "a second request to end is taken at its word"),
+	RULE(lseek, "how large a disk is now"),
 	SYSCALL_IOCTL(KVM_IRQFD, "interrupts are taken apart at the end"),
 	SYSCALL_IOCTL(KVM_IOEVENTFD, "doorbells are taken apart at the end"),
 	SYSCALL_IOCTL(KVM_SET_GSI_ROUTING, "interrupt routes are taken apart at the end"),
@@ -312,11 +317,23 @@ int machine_start(struct machine *m)
 	return sandbox_enter("wherry", sets, ARRAY_LEN(sets));
 }
 
+/* One that cannot (it has said why) does not keep the others from it. */
+static void refresh_devices(struct machine *m)
+{
+	for (struct device *d = m->devices; d; d = d->next)
+		if (d->refresh)
+			(void)d->refresh(d);
+}
+
 static void read_signal(struct machine *m, struct machine_end *end)
 {
 	struct signalfd_siginfo info;
 
-	if (read(m->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+	if (read(m->signal_fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (info.ssi_signo == SIGUSR1) {
+		refresh_devices(m);
+	} else {
 		end->signal = (int)info.ssi_signo;
 		vm_set_end(m->vm, VM_USER, strsignal(end->signal));
 	}

@@ -18,6 +18,11 @@ struct device {
 	struct device *next; /* of the machine, in boot order; whoever made it keeps the list */
 	/* Starts threads of its own, once the process is locked down. NULL: there are none. */
 	int (*run)(struct device *);
+	/*
+	 * The host's side may have changed (a disk grew): looks again, tells the guest. On the main thread, while the machine
+	 * runs. 0 or -errno (logged): all is as before. NULL: nothing can change.
+	 */
+	int (*refresh)(struct device *);
 	/* Accepts a half-built device. After its thread has ended. */
 	void (*destroy)(struct device *);
 };

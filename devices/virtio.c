@@ -111,6 +111,9 @@ static void status_set(struct virtio_dev *dev, uint8_t v)
 	/* The driver has to have read FEATURES_OK back first (3.1.1), so it is not enough to set both at once. */
 	if (!(old & VIRTIO_CONFIG_S_FEATURES_OK))
 		add &= (uint8_t)~VIRTIO_CONFIG_S_DRIVER_OK;
+	/* Before the bit can be read back: the driver then finds the configuration as it will be. */
+	if ((add & VIRTIO_CONFIG_S_FEATURES_OK) && dev->ops->negotiated)
+		dev->ops->negotiated(dev);
 	/* Before starting, so that a start that fails finds DRIVER_OK and interrupts. */
 	status_add(dev, add);
 	if (!(add & VIRTIO_CONFIG_S_DRIVER_OK))
@@ -246,6 +249,28 @@ void virtio_config_read(struct virtio_dev *dev, uint64_t off, void *data, unsign
 		n = MIN((size_t)len, dev->config_len - (size_t)off);
 	if (n)
 		memcpy(data, (const uint8_t *)dev->config + off, n);
+	pthread_mutex_unlock(&dev->lock);
+}
+
+static bool config_writable(const struct virtio_dev *dev, uint64_t at)
+{
+	return at >= dev->config_rw && at - dev->config_rw < dev->config_rw_len;
+}
+
+/*
+ * Byte by byte, and each by one store: the device's threads load them without the lock. An offset past the end is
+ * nothing, one before it cannot wrap on its way up.
+ */
+void virtio_config_write(struct virtio_dev *dev, uint64_t off, const void *data, unsigned len)
+{
+	uint8_t *config = dev->config;
+	const uint8_t *from = data;
+
+	pthread_mutex_lock(&dev->lock);
+	if ((status_of(dev) & VIRTIO_CONFIG_S_FEATURES_OK) && off < dev->config_len)
+		for (unsigned i = 0; i < len; i++)
+			if (config_writable(dev, off + i))
+				__atomic_store_n(config + off + i, from[i], __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&dev->lock);
 }
 

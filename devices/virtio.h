@@ -36,6 +36,11 @@ struct vm;
 struct virtio_ops {
 	/* On each iothread, first thing. May be NULL. */
 	int (*thread_init)(struct virtio_dev *);
+	/*
+	 * FEATURES_OK, on the vCPU that set it, under the lock: what the configuration bytes say once the features are known.
+	 * May be NULL.
+	 */
+	void (*negotiated)(struct virtio_dev *);
 	/* DRIVER_OK, on the first thread, before any queue is live. May be NULL. A -errno breaks the device (NEEDS_RESET). */
 	int (*start)(struct virtio_dev *);
 	/* On vq's thread. The driver kicked vq, or it has just been started: pop until it is empty. */
@@ -73,13 +78,19 @@ struct virtio_dev {
 	uint16_t nthreads;
 	/* How long a thread looks for requests before it sleeps (loop_poll_limit()); if not 0, kick() empties the queue. */
 	uint32_t poll_us;
-	struct window *shm; /* a shared memory region (2.10), or NULL; the device's own */
+	enum loop_engine engine; /* of its iothreads */
+	struct window *shm;      /* a shared memory region (2.10), or NULL; the device's own */
 	uint8_t shm_id;
 	uint16_t queue_size; /* maximum, a power of two, at most VIRTQ_MAX_SIZE */
 	size_t req_size;     /* of the device's request struct, which begins with struct chain */
 	uint64_t features;   /* device bits; the core adds VERSION_1, INDIRECT_DESC, EVENT_IDX */
-	void *config; /* device-specific configuration space, little-endian; read-only for the driver; may be NULL */
+	void *config;        /* device-specific configuration space, little-endian; may be NULL */
 	size_t config_len;
+	/*
+	 * The bytes of it that the driver may write, from FEATURES_OK on; the device loads them when it needs them (one byte,
+	 * relaxed). The rest is read-only.
+	 */
+	size_t config_rw, config_rw_len;
 
 	/* Filled by virtio_attach(). */
 	struct vm *vm;       /* borrowed */
@@ -166,8 +177,10 @@ void virtio_queue_write(struct virtio_dev *, uint32_t queue, enum virtq_reg, uin
 /* A notify write that exited: signals the queue's eventfd. */
 void virtio_queue_kick(struct virtio_dev *, uint32_t queue);
 
-/* Any offset and length; bytes past the end read 0 (A28). No device has a field the driver may write. */
+/* Any offset and length; bytes past the end read 0 (A28). */
 void virtio_config_read(struct virtio_dev *, uint64_t off, void *data, unsigned len);
+/* Any offset and length; what is not config_rw's, or comes before FEATURES_OK, is dropped. No interrupt, no new generation. */
+void virtio_config_write(struct virtio_dev *, uint64_t off, const void *data, unsigned len);
 uint32_t virtio_config_generation(struct virtio_dev *);
 
 /* ---- transports ---- */

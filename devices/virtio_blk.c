@@ -1,265 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * virtio_blk.c - a disk for the guest: parse, submit, finish.
+ * virtio_blk.c - a disk for the guest: its queues, its configuration space, its options.
  *
- * A request is two byte streams: readable (header, then data to write) and writable (data read,
- * then one status byte, the last of all). Where descriptors begin and end means nothing (hard case
- * A10). Every request that has room for a status gets one, whatever is wrong with it (A23, F6);
- * only one without breaks the queue. Requests complete in any order.
- * Runs on the device's iothread only; takes no locks. Spec: virtio 1.2, 5.2. Calls: disk.h.
+ * Each queue has an iothread of its own and its own way to the file (struct blk_line), so that queues share nothing but the
+ * rate limiter's clock. What the file and the driver agree on is in the configuration space; it changes when the file does
+ * (blk_change()). Spec: virtio 1.2, 5.2. Calls: blk_request.c, disk.h, rate.h.
  */
-#include "virtio_blk.h"
-#include "disk.h"
+#include "blk_int.h"
 #include "table.h"
-#include "virtio.h"
-#include "../vmm/log.h"
+#include "../vmm/vm.h"
 #include <limits.h>
-#include <linux/virtio_blk.h>
 #include <stdio.h>
 
-#define SECTOR         512
-#define BLK_QUEUE_SIZE 256
+#define MAX_QUEUES 32
 
-struct blk {
-	struct virtio_dev v;
-	struct disk disk;
-	struct virtio_blk_config config;
-	char id[VIRTIO_BLK_ID_BYTES]; /* zero padded, not terminated (F7) */
-	char drive_id[65];
-	bool unsafe;
-	struct log_limit errors;
-	struct log_once said_full;
-};
-
-struct blk_req {
-	struct chain chain; /* first: the queue keeps these */
-	struct io_op op;
-	uint32_t type;
-	uint32_t len;       /* of the data, at most INT_MAX; 0 for a flush */
-	uint64_t off;       /* in the disk, bytes */
-	struct iovec *data; /* within chain.iov; consumed by the loop */
-	unsigned ndata;
-	struct iovec status; /* one byte */
-	uint32_t written;    /* into the writable stream, without the status */
-	bool syncing;        /* a write that is done but for its flush */
-};
-
-static struct blk *blk_of(const struct blk_req *req)
+static struct blk *blk_of(struct virtio_dev *v)
 {
-	return container_of(req->chain.vq->dev, struct blk, v);
+	return container_of(v, struct blk, v);
 }
 
-/* ---- parse: no effects outside the request ---- */
+/* ---- queues ---- */
 
-/* Takes n bytes off the front; the caller knows that they are there. */
-static void data_skip(struct blk_req *req, size_t n)
+/* A request that may not be made yet goes back into the ring, and the queue rests until it may. */
+static bool line_may(struct blk_line *line, struct blk_req *req)
 {
-	for (; req->ndata && n >= req->data->iov_len; req->data++, req->ndata--)
-		n -= req->data->iov_len;
-	if (!n)
-		return;
-	req->data->iov_base = (char *)req->data->iov_base + n;
-	req->data->iov_len -= n;
-}
+	struct virtq *vq = req->chain.vq;
+	uint64_t wait;
 
-/* Takes the last byte off. */
-static void data_chop(struct blk_req *req)
-{
-	while (req->ndata && !req->data[req->ndata - 1].iov_len)
-		req->ndata--;
-	if (req->ndata)
-		req->data[req->ndata - 1].iov_len--;
-}
-
-/* The sum of all descriptors counts, not each by itself (F1), and sectors are not split (F2). */
-static int parse_range(struct blk_req *req, uint64_t sector)
-{
-	uint64_t size = blk_of(req)->disk.size;
-
-	if (__builtin_mul_overflow(sector, SECTOR, &req->off) || req->off > size)
-		return -EINVAL;
-	if (req->len % SECTOR || req->len > size - req->off)
-		return -EINVAL;
-	return 0;
-}
-
-static int parse_in(struct blk_req *req, uint64_t sector)
-{
-	req->data = req->chain.iov + req->chain.nrd;
-	req->ndata = req->chain.nwr;
-	data_chop(req);
-	req->len = req->chain.wr_len - 1;
-	/* An operation's result is an int. */
-	if (req->len > INT_MAX)
-		return -EINVAL;
-	return req->type == VIRTIO_BLK_T_GET_ID ? 0 : parse_range(req, sector);
-}
-
-static int parse_out(struct blk_req *req, uint64_t sector)
-{
-	if (blk_of(req)->disk.readonly)
-		return -EROFS; /* F9 */
-	req->data = req->chain.iov;
-	req->ndata = req->chain.nrd;
-	data_skip(req, sizeof(struct virtio_blk_outhdr));
-	req->len = req->chain.rd_len - (uint32_t)sizeof(struct virtio_blk_outhdr);
-	if (req->len > INT_MAX)
-		return -EINVAL;
-	return parse_range(req, sector);
-}
-
-/*
- * 0; -EOPNOTSUPP (unknown type), -EINVAL, -EROFS: for the status; -EPROTO: there is no status byte.
- */
-static int blk_parse(struct blk_req *req)
-{
-	struct cursor rd = chain_rd(&req->chain), wr = chain_wr(&req->chain);
-	struct virtio_blk_outhdr hdr;
-
-	req->written = req->len = 0;
-	req->off = 0;
-	req->syncing = false;
-	if (!req->chain.wr_len)
-		return -EPROTO;
-	cursor_skip(&wr, req->chain.wr_len - 1);
-	if (cursor_iov(&wr, 1, &req->status, 1) != 1)
-		return -EPROTO;
-	cursor_get(&rd, &hdr, sizeof(hdr));
-	if (rd.err)
-		return -EINVAL;
-	req->type = le32toh(hdr.type);
-	switch (req->type) {
-	case VIRTIO_BLK_T_IN:
-	case VIRTIO_BLK_T_GET_ID:
-		return parse_in(req, le64toh(hdr.sector));
-	case VIRTIO_BLK_T_OUT:
-		return parse_out(req, le64toh(hdr.sector));
-	case VIRTIO_BLK_T_FLUSH:
-		/* Where none is offered, OK would be a lie about the data. */
-		return blk_of(req)->v.features & 1ull << VIRTIO_BLK_F_FLUSH ? 0 : -EOPNOTSUPP;
-	default:
-		return -EOPNOTSUPP;
-	}
-}
-
-/* ---- submit: the result, or -EINPROGRESS ---- */
-
-static int blk_get_id(struct blk_req *req)
-{
-	struct cursor c = cursor_of(req->data, req->ndata);
-	uint32_t n = MIN(req->len, (uint32_t)VIRTIO_BLK_ID_BYTES);
-
-	cursor_put(&c, blk_of(req)->id, n);
-	return (int)n;
-}
-
-static int blk_submit(struct blk *blk, struct blk_req *req)
-{
-	struct disk *disk = &blk->disk;
-
-	switch (req->type) {
-	case VIRTIO_BLK_T_GET_ID:
-		return blk_get_id(req);
-	case VIRTIO_BLK_T_FLUSH:
-		return disk_flush(disk, blk->v.io, &req->op);
-	case VIRTIO_BLK_T_OUT:
-		if (!req->len)
-			return 0;
-		return disk_writev(disk, blk->v.io, &req->op, req->data, req->ndata, req->off);
-	default:
-		if (!req->len)
-			return 0;
-		return disk_readv(disk, blk->v.io, &req->op, req->data, req->ndata, req->off);
-	}
-}
-
-/* ---- finish: the one place that writes a status and gives the request back ---- */
-
-static uint8_t status_of(int res)
-{
-	if (res >= 0)
-		return VIRTIO_BLK_S_OK;
-	return res == -EOPNOTSUPP ? VIRTIO_BLK_S_UNSUPP : VIRTIO_BLK_S_IOERR;
-}
-
-static void blk_finish(struct blk_req *req, int res)
-{
-	uint8_t status = status_of(res);
-	struct cursor c = cursor_of(&req->status, 1);
-
-	cursor_put(&c, &status, sizeof(status));
-	/* What was really written, the status too (A11). */
-	virtq_push(&req->chain, req->written + 1);
-}
-
-/* Sparse images fill up with what the guest writes. A write stops short when the rest finds no room (F15). */
-static bool is_full(const struct blk_req *req, int res)
-{
-	return res == -ENOSPC || res == -EDQUOT ||
-	       (res >= 0 && req->type == VIRTIO_BLK_T_OUT && !req->syncing);
-}
-
-/*
- * The host refused: the guest gets an error and goes on, the administrator a line (F14). res >=
- * 0: it stopped short.
- */
-static int blk_failed(struct blk *blk, const struct blk_req *req, int res)
-{
-	const char *what = req->type == VIRTIO_BLK_T_IN ? "read" : "write";
-
-	if (is_full(req, res)) {
-		log_once(&blk->said_full, LOG_WARN,
-			 "%s: drive \"%s\": the host has no room for what the guest writes, which "
-			 "gets I/O errors: free space, or raise the quota or ulimit -f",
-			 blk->v.base.name, blk->drive_id);
-		return -EIO;
-	}
-	if (req->syncing || req->type == VIRTIO_BLK_T_FLUSH)
-		what = "flush";
-	errno = res < 0 ? -res : ENODATA;
-	log_limited(&blk->errors, LOG_ERR, "%s: %s of %u bytes at %llu: %m", blk->v.base.name, what,
-		    req->len, (unsigned long long)req->off);
-	return -EIO;
-}
-
-/* A write that is complete may still have to be made durable (5.2.6.2, F8). */
-static bool needs_flush(const struct blk *blk, const struct blk_req *req)
-{
-	return req->type == VIRTIO_BLK_T_OUT && !req->syncing && !blk->unsafe &&
-	       !virtio_has(&blk->v, VIRTIO_BLK_F_FLUSH);
-}
-
-/* Takes the result of an operation: finishes the request, unless it needs another. */
-static void blk_settle(struct blk_req *req, int res)
-{
-	struct blk *blk = blk_of(req);
-	bool transfer = req->type <= VIRTIO_BLK_T_OUT && !req->syncing;
-
-	if (res > 0 && req->type != VIRTIO_BLK_T_OUT)
-		req->written = (uint32_t)res;
-	/* Stopped short: a file that shrank or a disk that filled up (F11, F15). */
-	if (res < 0 || (transfer && res != (int)req->len))
-		res = blk_failed(blk, req, res);
-	if (res >= 0 && needs_flush(blk, req)) {
-		/* Only now: a flush that starts before the write is complete need not cover it. */
-		req->syncing = true;
-		res = disk_flush(&blk->disk, blk->v.io, &req->op);
-		if (res == -EINPROGRESS)
-			return;
-		if (res < 0)
-			res = blk_failed(blk, req, res);
-	}
-	blk_finish(req, res);
-}
-
-static void blk_done(struct io_op *op, int res)
-{
-	blk_settle(container_of(op, struct blk_req, op), res);
+	if (!line->blk->limited)
+		return true;
+	wait = rate_take(&line->blk->rate, blk_cost(req), loop_now());
+	if (!wait)
+		return true;
+	virtq_putback(&req->chain);
+	virtq_hold(vq);
+	loop_timer_set(vq->io, &line->limit, wait);
+	return false;
 }
 
 static void blk_kick(struct virtio_dev *v, struct virtq *vq)
 {
-	struct blk *blk = container_of(v, struct blk, v);
+	struct blk_line *line = &blk_of(v)->lines[vq->index];
 	struct chain *c;
 	int r;
 
@@ -271,21 +52,160 @@ static void blk_kick(struct virtio_dev *v, struct virtq *vq)
 			virtq_push(c, 0);
 			break;
 		}
-		if (r) {
+		if (r)
 			blk_finish(req, r);
-			continue;
-		}
-		req->op.done = blk_done;
-		r = blk_submit(blk, req);
-		if (r != -EINPROGRESS)
-			blk_settle(req, r);
+		else if (line_may(line, req))
+			blk_run(req);
 	}
 	if (r < 0)
 		virtio_broken(v, vq,
 			      "descriptor chain against the rules, or without a status byte");
 }
 
-static const struct virtio_ops blk_ops = {.kick = blk_kick};
+/* The queue may have been reset since, or live again: then it asks the limiter anew. */
+static void line_go_on(struct loop_timer *t)
+{
+	struct blk_line *line = container_of(t, struct blk_line, limit);
+	struct virtio_dev *v = &line->blk->v;
+	struct virtq *vq = &v->vq[line - line->blk->lines];
+
+	virtq_release(vq);
+	if (vq->running && !vq->broken)
+		blk_kick(v, vq);
+}
+
+/* 5.2.5.2: without FLUSH there is no cache to be flushed; else there is one after each reset. */
+static void blk_negotiated(struct virtio_dev *v)
+{
+	__atomic_store_n(&blk_of(v)->config.wce, virtio_has(v, VIRTIO_BLK_F_FLUSH),
+			 __ATOMIC_RELAXED);
+}
+
+static const struct virtio_ops blk_ops = {.negotiated = blk_negotiated, .kick = blk_kick};
+
+/* ---- another file ---- */
+
+struct line_change {
+	struct blk_line *line;
+	struct disk *disk;
+};
+
+static void line_change(void *arg)
+{
+	struct line_change *c = arg;
+
+	disk_put(c->line->disk);
+	c->line->disk = disk_get(c->disk);
+}
+
+static void show_capacity(struct virtio_dev *v, void *disk)
+{
+	blk_of(v)->config.capacity = htole64(((struct disk *)disk)->size / BLK_SECTOR);
+}
+
+/* The queues first: the driver is told of a larger disk when all of it is there. */
+int blk_change(struct device *d, const char *path)
+{
+	struct virtio_dev *v = container_of(d, struct virtio_dev, base);
+	struct blk *blk = blk_of(v);
+	struct disk *disk, *old = blk->disk;
+	int r = disk_again(&disk, old, d->name, path);
+
+	if (r)
+		return r;
+	if (!path && disk->size == old->size) {
+		disk_put(disk);
+		return 0;
+	}
+	for (unsigned i = 0; i < v->nqueues; i++) {
+		struct line_change c = {.line = &blk->lines[i], .disk = disk};
+
+		loop_call(v->vq[i].io, line_change, &c);
+	}
+	blk->disk = disk;
+	virtio_config_changed(v, show_capacity, disk);
+	log_info("%s: drive \"%s\" has %llu bytes now", d->name, blk->drive_id,
+		 (unsigned long long)disk->size);
+	disk_put(old);
+	return 0;
+}
+
+static int blk_refresh(struct device *d)
+{
+	return blk_change(d, NULL);
+}
+
+/* ---- the configuration space ---- */
+
+static uint64_t features_of(const struct blk *blk)
+{
+	uint64_t f = 1ull << VIRTIO_BLK_F_SEG_MAX | 1ull << VIRTIO_BLK_F_SIZE_MAX |
+		     1ull << VIRTIO_BLK_F_BLK_SIZE | 1ull << VIRTIO_BLK_F_TOPOLOGY;
+
+	if (blk->v.nqueues > 1)
+		f |= 1ull << VIRTIO_BLK_F_MQ;
+	if (blk->disk->readonly)
+		return f | 1ull << VIRTIO_BLK_F_RO; /* F9 */
+	f |= 1ull << VIRTIO_BLK_F_WRITE_ZEROES;
+	if (!blk->unsafe)
+		f |= 1ull << VIRTIO_BLK_F_FLUSH | 1ull << VIRTIO_BLK_F_CONFIG_WCE;
+	if (blk->discard)
+		f |= 1ull << VIRTIO_BLK_F_DISCARD;
+	return f;
+}
+
+/* 5.2.4, in logical blocks. No more than the driver has a field for. */
+static void describe_topology(struct virtio_blk_config *c, const struct disk_geometry *g)
+{
+	const uint32_t block = g->logical;
+
+	c->blk_size = htole32(block);
+	c->physical_block_exp = (uint8_t)(__builtin_ctz(g->physical) - __builtin_ctz(g->logical));
+	c->alignment_offset = (uint8_t)MIN(g->align / block, (uint32_t)UINT8_MAX);
+	c->min_io_size = htole16((uint16_t)MIN(g->io_min / block, (uint32_t)UINT16_MAX));
+	c->opt_io_size = htole32(g->io_opt / block);
+}
+
+/* Zero values would be misread by drivers (F5). */
+static void describe_space(struct blk *blk)
+{
+	struct virtio_blk_config *c = &blk->config;
+	/* Header and status take two descriptors of the ring. */
+	const uint32_t segs = blk->v.queue_size - 2u;
+
+	c->capacity = htole64(blk->disk->size / BLK_SECTOR);
+	c->seg_max = htole32(segs);
+	/* The largest request that these two allow is one that is served. */
+	c->size_max = htole32(1u << (31 - __builtin_clz(INT_MAX / segs)));
+	c->num_queues = htole16(blk->v.nqueues);
+	describe_topology(c, &blk->disk->geometry);
+	c->max_discard_sectors = htole32(BLK_DISCARD_MAX);
+	c->max_discard_seg = htole32(DISK_RANGES_MAX);
+	c->discard_sector_alignment = htole32(MAX(blk->disk->geometry.discard / BLK_SECTOR, 1u));
+	c->max_write_zeroes_sectors = htole32(BLK_ZEROES_MAX);
+	c->max_write_zeroes_seg = htole32(BLK_ZEROES_SEGS);
+	c->write_zeroes_may_unmap = blk->discard;
+}
+
+static void blk_describe(struct blk *blk, const struct blk_config *cfg)
+{
+	struct virtio_dev *v = &blk->v;
+
+	v->ops = &blk_ops;
+	v->id = VIRTIO_ID_BLOCK;
+	v->queue_size = (uint16_t)cfg->queue_size;
+	v->req_size = sizeof(struct blk_req);
+	v->poll_us = cfg->poll_us;
+	v->engine = cfg->io_engine == BLK_ENGINE_SYNC ? LOOP_EPOLL : LOOP_AUTO;
+	v->features = features_of(blk);
+	describe_space(blk);
+	v->config = &blk->config;
+	v->config_len = sizeof(blk->config);
+	if (v->features & 1ull << VIRTIO_BLK_F_CONFIG_WCE) {
+		v->config_rw = offsetof(struct virtio_blk_config, wce);
+		v->config_rw_len = sizeof(blk->config.wce);
+	}
+}
 
 /* ---- life ---- */
 
@@ -293,54 +213,62 @@ static void blk_destroy(struct device *d)
 {
 	struct blk *blk = container_of(d, struct blk, v.base);
 
-	disk_close(&blk->disk);
+	for (unsigned i = 0; blk->lines && i < blk->v.nqueues; i++) {
+		disk_bounce_fini(&blk->lines[i].bounce);
+		disk_put(blk->lines[i].disk);
+	}
+	disk_put(blk->disk);
+	free(blk->lines);
 	free(blk);
 }
 
-static void blk_describe(struct blk *blk)
+/* As many queues as the guest has CPUs, unless told otherwise: each submits without waiting for another. */
+static int lines_create(struct blk *blk, unsigned n)
 {
-	struct virtio_dev *v = &blk->v;
+	blk->lines = calloc(n, sizeof(*blk->lines));
+	if (!blk->lines)
+		return -ENOMEM;
+	blk->v.nqueues = blk->v.nthreads = (uint16_t)n;
+	for (unsigned i = 0; i < n; i++) {
+		blk->lines[i].blk = blk;
+		blk->lines[i].disk = disk_get(blk->disk);
+		blk->lines[i].limit.fn = line_go_on;
+	}
+	return 0;
+}
 
-	v->ops = &blk_ops;
-	v->id = VIRTIO_ID_BLOCK;
-	v->nqueues = 1;
-	v->queue_size = BLK_QUEUE_SIZE;
-	v->req_size = sizeof(struct blk_req);
-	v->features = 1ull << VIRTIO_BLK_F_SEG_MAX | 1ull << VIRTIO_BLK_F_BLK_SIZE;
-	if (blk->disk.readonly)
-		v->features |= 1ull << VIRTIO_BLK_F_RO;
-	else if (!blk->unsafe)
-		v->features |= 1ull << VIRTIO_BLK_F_FLUSH;
-	blk->config = (struct virtio_blk_config){
-		.capacity = htole64(blk->disk.size / SECTOR),
-		/* Header and status take two descriptors of the ring (F5). */
-		.seg_max = htole32(BLK_QUEUE_SIZE - 2),
-		.blk_size = htole32(blk->disk.block_size),
-	};
-	v->config = &blk->config;
-	v->config_len = sizeof(blk->config);
+static void name_drive(struct blk *blk, const struct blk_config *cfg)
+{
+	const char *id = cfg->serial ? cfg->serial : cfg->drive_id;
+
+	memcpy(blk->id, id, strnlen(id, sizeof(blk->id)));
+	snprintf(blk->drive_id, sizeof(blk->drive_id), "%s", cfg->drive_id);
 }
 
 static int blk_create(struct vm *vm, const void *config, unsigned index, struct device **out)
 {
 	const struct blk_config *cfg = config;
-	const char *id = cfg->serial ? cfg->serial : cfg->drive_id;
+	const struct disk_config disk = {
+		.path = cfg->path_on_host, .readonly = cfg->is_read_only, .direct = cfg->direct};
+	const unsigned queues = cfg->queues ? cfg->queues : MIN(vm->ncpus, (unsigned)MAX_QUEUES);
 	struct blk *blk = calloc(1, sizeof(*blk));
 	int r;
 
-	(void)vm;
 	if (!blk)
 		return -ENOMEM;
 	device_init(&blk->v.base, &blk_device, index, blk_destroy);
-	blk->disk.file.fd = -1;
-	r = disk_open(&blk->disk, blk->v.base.name, cfg->path_on_host, cfg->is_read_only);
+	blk->v.base.refresh = blk_refresh;
+	r = disk_open(&blk->disk, blk->v.base.name, &disk);
+	if (!r)
+		r = lines_create(blk, queues);
 	if (r)
 		goto fail;
-	memcpy(blk->id, id, strnlen(id, sizeof(blk->id)));
-	snprintf(blk->drive_id, sizeof(blk->drive_id), "%s", cfg->drive_id);
+	name_drive(blk, cfg);
 	blk->unsafe = cfg->cache_type == BLK_CACHE_UNSAFE;
-	blk->v.poll_us = cfg->poll_us;
-	blk_describe(blk);
+	blk->discard = cfg->discard && blk->disk->geometry.discard;
+	rate_init(&blk->rate, &cfg->rate_limiter, loop_now());
+	blk->limited = rate_limited(&blk->rate);
+	blk_describe(blk, cfg);
 	*out = &blk->v.base;
 	return 0;
 fail:
@@ -348,9 +276,12 @@ fail:
 	return r;
 }
 
+/* ---- options ---- */
+
 static const char *const cache_names[] = {
 	[BLK_CACHE_UNSAFE] = "Unsafe", [BLK_CACHE_WRITEBACK] = "Writeback", NULL};
-static const char *const engine_names[] = {"Sync", "Async", NULL};
+static const char *const engine_names[] = {
+	[BLK_ENGINE_SYNC] = "Sync", [BLK_ENGINE_ASYNC] = "Async", NULL};
 
 /* It goes into the kernel's command line, where a blank would begin another parameter. */
 static bool check_partuuid(const void *text, char err[OPT_ERR_MAX])
@@ -409,7 +340,7 @@ static const struct opt blk_opts[] = {
 	 AT(io_engine),
 	 .def = "Async",
 	 .names = engine_names,
-	 .help = "accepted; every drive uses io_uring, or threads where the host refuses it"},
+	 .help = "Async: io_uring, or threads where the host refuses it; Sync: threads"},
 	{.key = "serial",
 	 .kind = OPT_STR,
 	 AT(serial),
@@ -424,7 +355,36 @@ static const struct opt blk_opts[] = {
 	 .help = "how many microseconds the drive's thread may look for requests before it sleeps; "
 		 "it "
 		 "learns how long is worth while; 0: not at all"},
-	{.key = "rate_limiter", .kind = OPT_LATER, .help = "rate limits come with a later version"},
+	{.key = "queues",
+	 .kind = OPT_U32,
+	 AT(queues),
+	 .def = "0",
+	 .max = MAX_QUEUES,
+	 .help = "request queues, each with a thread; 0: one for each vCPU"},
+	{.key = "queue_size",
+	 .kind = OPT_U32,
+	 AT(queue_size),
+	 .def = "256",
+	 .min = 4,
+	 .max = VIRTQ_MAX_SIZE,
+	 .check = opt_check_pow2,
+	 .help = "descriptors of each queue, a power of two"},
+	{.key = "direct",
+	 .kind = OPT_BOOL,
+	 AT(direct),
+	 .def = "false",
+	 .help = "O_DIRECT: past the host's page cache"},
+	{.key = "discard",
+	 .kind = OPT_BOOL,
+	 AT(discard),
+	 .def = "true",
+	 .help = "what the guest discards is given back to the host; false: the image keeps its "
+		 "room"},
+	{.key = "rate_limiter",
+	 .kind = OPT_OBJECT,
+	 AT(rate_limiter),
+	 .sub = &rate_opts,
+	 .help = "how much the guest may do in a time"},
 	{.key = "socket", .kind = OPT_LATER, .help = "vhost-user drives come with a later version"},
 };
 #undef AT
@@ -438,5 +398,6 @@ const struct device_type blk_device = {
 	.class = DEVICE_VIRTIO,
 	.many = true,
 	.opts = {.opts = blk_opts, .n = ARRAY_LEN(blk_opts), .size = sizeof(struct blk_config)},
+	.syscalls = &disk_syscalls,
 	.create = blk_create,
 };

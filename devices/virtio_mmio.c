@@ -208,8 +208,12 @@ static void mmio_read(void *owner, uint64_t off, void *data, unsigned len)
 
 static void mmio_write(void *owner, uint64_t off, const void *data, unsigned len)
 {
-	if (off < VIRTIO_MMIO_CONFIG && is_register(off, len))
-		reg_write(owner, off, (uint32_t)bus_load(data, len));
+	struct virtio_mmio *m = owner;
+
+	if (off >= VIRTIO_MMIO_CONFIG)
+		virtio_config_write(m->tp.dev, off - VIRTIO_MMIO_CONFIG, data, len);
+	else if (is_register(off, len))
+		reg_write(m, off, (uint32_t)bus_load(data, len));
 }
 
 static const struct bus_ops mmio_ops = {.read = mmio_read, .write = mmio_write};

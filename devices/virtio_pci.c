@@ -275,6 +275,8 @@ static void regs_write(void *owner, uint64_t off, const void *data, unsigned len
 
 	if (off - in == COMMON_OFF && len <= 4)
 		common_write(vp, in, len, (uint32_t)bus_load(data, len));
+	else if (off - in == CONFIG_OFF)
+		virtio_config_write(vp->tp.dev, in, data, len);
 	else if (off - in == NOTIFY_OFF && IS_ALIGNED(in, NOTIFY_STEP))
 		virtio_queue_kick(vp->tp.dev, (uint32_t)(in / NOTIFY_STEP));
 }

@@ -45,8 +45,8 @@ static void kick_ready(struct watch *w)
 {
 	struct virtq *vq = container_of(w, struct virtq, watch);
 
-	/* A kick may be older than the last reset, or meant for a queue that rests: it is only a hint. */
-	if (vq->running && !vq->broken)
+	/* A kick may be older than the last reset, or meant for a queue that rests or is held: it is only a hint. */
+	if (vq->running && !vq->broken && !vq->held)
 		queue_serve(vq);
 }
 
@@ -324,7 +324,7 @@ static int thread_create(struct virtio_dev *dev, unsigned i)
 	int r;
 
 	snprintf(name, sizeof(name), i ? "%s-%u" : "%s", dev->base.name, i);
-	r = iothread_create(&dev->threads[i], name, LOOP_AUTO, depth, &dev->syscalls);
+	r = iothread_create(&dev->threads[i], name, dev->engine, depth, &dev->syscalls);
 	if (!r)
 		loop_poll_limit(dev->threads[i], dev->poll_us);
 	return r;
@@ -352,6 +352,8 @@ int virtio_attach(struct virtio_dev *dev, struct vm *vm)
 	assert(dev->nqueues && dev->queue_size && dev->queue_size <= VIRTQ_MAX_SIZE);
 	assert(!(dev->queue_size & (dev->queue_size - 1)) && dev->nthreads <= dev->nqueues);
 	assert(dev->config || !dev->config_len);
+	assert(dev->config_rw <= dev->config_len &&
+	       dev->config_rw_len <= dev->config_len - dev->config_rw);
 	dev->vm = vm;
 	pthread_mutex_init(&dev->lock, NULL);
 	sem_init(&dev->drained, 0, 0);

@@ -335,10 +335,10 @@ static uint16_t arm_and_look(struct virtq *vq)
 	return load_seq_cst(&avail->idx);
 }
 
-/* Nothing is taken from a queue that rests, whoever looks. */
+/* Nothing is taken from a queue that rests or is held, whoever looks. */
 static bool may_pop(const struct virtq *vq)
 {
-	return vq->running && !__atomic_load_n(&vq->dev->halting, __ATOMIC_RELAXED);
+	return vq->running && !vq->held && !__atomic_load_n(&vq->dev->halting, __ATOMIC_RELAXED);
 }
 
 /* Only a look: look() loads the index again, with acquire, before anything is read that it covers. */
@@ -430,6 +430,35 @@ int virtq_pop(struct virtq *vq, struct chain **c)
 	if (r < 0)
 		vq->broken = true;
 	return r;
+}
+
+/*
+ * What take() did, undone. Of the ring a pop writes only that kicks are off, and so they stay while there is something to
+ * take; avail_event is never ahead of an entry that was taken.
+ */
+void virtq_putback(struct chain *c)
+{
+	struct virtq *vq = c->vq;
+
+	assert(vq->running && vq->inflight && vq->taken[c->head]);
+	vq->taken[c->head] = 0;
+	vq->inflight--;
+	vq->avail_next--;
+	vq->pops--;
+}
+
+/* The driver's kicks would be for nothing: without EVENT_IDX it is told so, with it one may come (see disarm()). */
+void virtq_hold(struct virtq *vq)
+{
+	if (vq->running)
+		disarm(vq);
+	vq->held = true;
+}
+
+/* Kicks stay off: who then finds the ring empty, a pop or the poller's arm, asks for them and looks once more (A13). */
+void virtq_release(struct virtq *vq)
+{
+	vq->held = false;
 }
 
 /* ---- push ---- */

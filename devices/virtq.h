@@ -60,6 +60,7 @@ struct virtq {
 	bool event_idx, indirect;
 	bool broken, running;
 	bool polled;         /* its thread calls virtq_arm() before it sleeps, so pops need not */
+	bool held;           /* virtq_hold() */
 	bool draining;       /* stopped: the last of inflight is told of */
 	bool quiet;          /* without event_idx: NO_NOTIFY is set */
 	uint16_t avail_next; /* next entry of the avail ring to take */
@@ -94,6 +95,17 @@ void virtq_reset(struct virtq *);
  * popping.
  */
 int virtq_pop(struct virtq *, struct chain **c) must_check;
+/*
+ * The chain that the last pop found was not taken after all: the next pop finds it again, as if for the first time.
+ * Instead of virtq_push().
+ */
+void virtq_putback(struct chain *);
+/*
+ * Pops find nothing, and nobody looks, until virtq_release(): for a device that may not go on yet. Kicks that come
+ * meanwhile are forgotten; the caller of virtq_release() pops. A queue that is reset is not held any more.
+ */
+void virtq_hold(struct virtq *);
+void virtq_release(struct virtq *);
 /* A pop would find something, if only a fault. A load. */
 bool virtq_pending(const struct virtq *);
 /* Asks for a kick at the next request, then looks once more: virtq_pending(). */

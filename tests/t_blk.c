@@ -5,90 +5,7 @@
  *
  * What a disk that fails, stops short or takes its time does to it is in t_blk_disk.c.
  */
-#include "fakeguest.h"
-#include "tap.h"
-#include "../devices/table.h"
-#include "../devices/virtio_blk.h"
-#include <fcntl.h>
-#include <linux/virtio_blk.h>
-
-#define SECTORS  64u
-#define DISK_LEN (SECTORS * 512)
-
-static char path[] = "/tmp/t_blk.XXXXXX";
-static struct fakeguest *fg;
-static int file;
-
-static void open_disk(struct blk_config cfg, uint64_t features)
-{
-	struct device *d;
-
-	cfg.drive_id = cfg.drive_id ? cfg.drive_id : (char[]){"rootfs"};
-	cfg.path_on_host = path;
-	fg = fg_create(MIB(16));
-	need(!blk_device.create(fg->vm, &cfg, 0, &d));
-	fg_attach(fg, container_of(d, struct virtio_dev, base));
-	fg_start(fg, features, 64);
-}
-
-#define PLAIN ((struct blk_config){.cache_type = BLK_CACHE_WRITEBACK})
-#define FLUSH (1ull << VIRTIO_BLK_F_FLUSH)
-
-static struct virtio_blk_outhdr header(uint32_t type, uint64_t sector)
-{
-	return (struct virtio_blk_outhdr){.type = htole32(type), .sector = htole64(sector)};
-}
-
-/* Sends the buffers and waits; the status byte, which is preset to one that no device writes, or
- * -1. */
-static int send(const struct fg_buf *rd, unsigned nrd, const struct fg_buf *wr, unsigned nwr,
-		void *in, uint32_t *used)
-{
-	uint64_t gpa[64];
-	uint32_t total = 0, n = 0;
-	uint8_t *p;
-
-	need(nwr && nwr < 64);
-	for (unsigned i = 0; i < nwr; i++)
-		total += wr[i].len;
-	fg_add(&fg->q[0], rd, nrd, wr, nwr, gpa);
-	if (fg_used(&fg->q[0], &n) < 0)
-		return -1;
-	/* The buffers of a chain lie one behind the other. */
-	p = fg_ptr(fg, gpa[0], total);
-	if (in)
-		memcpy(in, p, total - 1);
-	if (used)
-		*used = n;
-	return p[total - 1];
-}
-
-/* A request as Linux sends it: header, data, status in descriptors of their own. */
-static int request(uint32_t type, uint64_t sector, const void *out, uint32_t out_len, void *in,
-		   uint32_t in_len, uint32_t *used)
-{
-	struct virtio_blk_outhdr hdr = header(type, sector);
-	const struct fg_buf rd[] = {{&hdr, sizeof(hdr)}, {out, out_len}};
-	const struct fg_buf data[] = {{.len = in_len}, {.len = 1}}, status = {.len = 1};
-
-	if (in_len)
-		return send(rd, out_len ? 2 : 1, data, 2, in, used);
-	return send(rd, out_len ? 2 : 1, &status, 1, NULL, used);
-}
-
-static void pattern(uint8_t *p, size_t n, unsigned seed)
-{
-	for (size_t i = 0; i < n; i++)
-		p[i] = (uint8_t)(i * 31 + (i >> 8) + seed);
-}
-
-static bool file_has(const uint8_t *want, size_t n, off_t off)
-{
-	uint8_t got[DISK_LEN];
-
-	need(n <= sizeof(got));
-	return pread(file, got, n, off) == (ssize_t)n && !memcmp(got, want, n);
-}
+#include "blk_rig.h"
 
 /* ---- what it does ---- */
 
@@ -254,8 +171,7 @@ static void test_sum(void)
 
 static void test_types(void)
 {
-	static const uint32_t unknown[] = {
-		2, 3, 5, 7, VIRTIO_BLK_T_DISCARD, VIRTIO_BLK_T_WRITE_ZEROES, 0x80000000};
+	static const uint32_t unknown[] = {2, 3, 5, 7, VIRTIO_BLK_T_SECURE_ERASE, 15, 0x80000000};
 	uint8_t buf[512];
 	uint32_t used;
 
@@ -301,29 +217,32 @@ static void test_no_status(void)
 
 /* ---- what it says of itself ---- */
 
-static uint64_t offered(void)
-{
-	return virtio_features_read(fg->dev, 0) | (uint64_t)virtio_features_read(fg->dev, 1) << 32;
-}
-
 static void test_config(void)
 {
-	struct virtio_blk_config c;
+	const uint64_t always = F(SEG_MAX) | F(SIZE_MAX) | F(BLK_SIZE) | F(TOPOLOGY) | FLUSH |
+				F(CONFIG_WCE) | RANGES;
+	const struct virtio_blk_config c = config_space();
 	uint8_t byte = 1;
 
-	virtio_config_read(fg->dev, 0, &c, sizeof(c));
 	is(le64toh(c.capacity), SECTORS, "the capacity is in sectors");
 	is(le32toh(c.blk_size), 512, "the block size is that of a file");
 	is(le32toh(c.seg_max), 254, "the largest request fits the ring");
-	is(c.max_discard_sectors | c.max_write_zeroes_sectors, 0,
-	   "nothing is said of features that are not there");
+	ok(le32toh(c.size_max) >= MIB(1) && 254ull * le32toh(c.size_max) <= INT32_MAX,
+	   "and all of its segments together an operation of the host");
+	is(le16toh(c.num_queues), 1, "it has a queue");
+	ok(c.physical_block_exp <= 7, "a physical block is 512 to 65536 bytes");
+	is(c.alignment_offset, 0, "the first of which begins where the file does");
+	ok(le16toh(c.min_io_size) > 0, "there is a least transfer");
+	ok(le32toh(c.max_discard_sectors) > 0 && le32toh(c.max_discard_seg) > 0 &&
+		   le32toh(c.discard_sector_alignment) > 0,
+	   "discard has limits, none of which is zero");
+	ok(le32toh(c.max_write_zeroes_sectors) > 0 && le32toh(c.max_write_zeroes_seg) > 0,
+	   "so have zeroes");
+	is(c.write_zeroes_may_unmap, 1, "which may be given back");
 	virtio_config_read(fg->dev, sizeof(c), &byte, 1);
 	is(byte, 0, "behind the end it reads zero");
 	is(fg->dev->id, VIRTIO_ID_BLOCK, "it is a block device");
-	is(offered() & (1ull << VIRTIO_BLK_F_SEG_MAX | 1ull << VIRTIO_BLK_F_BLK_SIZE | FLUSH |
-			1ull << VIRTIO_BLK_F_RO),
-	   1ull << VIRTIO_BLK_F_SEG_MAX | 1ull << VIRTIO_BLK_F_BLK_SIZE | FLUSH,
-	   "a writable disk offers flush, not RO");
+	is(offered() & 0xffffff, always, "a writable disk offers what it does, and not RO");
 }
 
 static void test_readonly(void)
@@ -334,8 +253,8 @@ static void test_readonly(void)
 	cfg.is_read_only = true;
 	open_disk(cfg, FLUSH);
 	need(pread(file, before, 512, 0) == 512);
-	is(offered() & (1ull << VIRTIO_BLK_F_RO | FLUSH), 1ull << VIRTIO_BLK_F_RO,
-	   "a read-only disk says so and has no flush");
+	is(offered() & (F(RO) | FLUSH | F(CONFIG_WCE) | RANGES), F(RO),
+	   "a read-only disk says so and has nothing to flush, discard or zero");
 	is(request(VIRTIO_BLK_T_OUT, 0, buf, 512, NULL, 0, NULL), VIRTIO_BLK_S_IOERR,
 	   "it cannot be written");
 	ok(file_has(before, 512, 0), "and is not");
@@ -379,6 +298,8 @@ static void test_create_fails(void)
 	struct blk_config cfg = PLAIN;
 	struct device *d = NULL;
 
+	cfg.queues = 1;
+	cfg.queue_size = 256;
 	cfg.drive_id = (char[]){"ok"};
 	cfg.path_on_host = (char[]){"/nonexistent/image"};
 	is(blk_device.create(NULL, &cfg, 0, &d), -ENOENT, "an image that is not there is refused");
@@ -433,8 +354,7 @@ int main(void)
 {
 	const uint64_t ring = 1ull << VIRTIO_RING_F_EVENT_IDX | 1ull << VIRTIO_RING_F_INDIRECT_DESC;
 
-	file = mkstemp(path);
-	need(file >= 0 && !ftruncate(file, DISK_LEN));
+	rig_begin();
 	all(FLUSH, "io_uring where the host has it");
 	setenv("WHERRY_ENGINE", "epoll", 1);
 	all(FLUSH | ring, "epoll and threads, event index, indirect tables");
@@ -444,7 +364,6 @@ int main(void)
 	test_unsafe();
 	test_serials();
 	test_create_fails();
-	unlink(path);
-	close(file);
+	rig_end();
 	return done();
 }

@@ -23,29 +23,64 @@ static struct {
 	struct io_op *op[PENDING];
 	int res[PENDING];
 	unsigned n;
-	unsigned reads, writes, flushes;
-	unsigned writes_at_flush; /* how many writes were complete when the last flush began */
+	unsigned reads, changes, flushes, ranges;
+	unsigned changes_at_flush; /* how many were complete when the last flush began */
+	int range_res;
+	bool unmap;
 } host;
 
-int disk_open(struct disk *d, const char *name, const char *path, bool readonly)
+int disk_open(struct disk **out, const char *name, const struct disk_config *cfg)
 {
-	(void)name, (void)path;
-	*d = (struct disk){
-		.file.fd = -1, .size = DISK_LEN, .readonly = readonly, .block_size = 4096};
+	struct disk *d = calloc(1, sizeof(*d));
+
+	(void)name;
+	need(d);
+	*d = (struct disk){.file.fd = -1,
+			   .cached.fd = -1,
+			   .size = DISK_LEN,
+			   .readonly = cfg->readonly,
+			   .refs = 1,
+			   .geometry = {.logical = 4096,
+					.physical = 16384,
+					.align = 4096,
+					.io_min = 65536,
+					.io_opt = 1048576,
+					.discard = 32768}};
+	*out = d;
 	return 0;
 }
 
-void disk_close(struct disk *d)
+int disk_again(struct disk **out, const struct disk *old, const char *name, const char *path)
 {
-	(void)d;
+	(void)out, (void)old, (void)name, (void)path;
+	return -ENOSYS;
 }
 
-static int answer(struct io_op *op, int res)
+struct disk *disk_get(struct disk *d)
+{
+	__atomic_add_fetch(&d->refs, 1, __ATOMIC_RELAXED);
+	return d;
+}
+
+void disk_put(struct disk *d)
+{
+	if (d && !__atomic_sub_fetch(&d->refs, 1, __ATOMIC_ACQ_REL))
+		free(d);
+}
+
+void disk_bounce_fini(struct disk_bounce *b)
+{
+	(void)b;
+}
+
+const struct syscalls disk_syscalls;
+
+static int answer(struct disk_op *op, int res)
 {
 	if (!host.later)
 		return res;
 	need(host.n < PENDING);
-	host.op[host.n] = op;
+	host.op[host.n] = &op->io;
 	host.res[host.n++] = res;
 	return -EINPROGRESS;
 }
@@ -59,30 +94,44 @@ static int sum(const struct iovec *iov, unsigned n)
 	return (int)len;
 }
 
-int disk_readv(struct disk *d, struct iothread *io, struct io_op *op, struct iovec *iov, unsigned n,
-	       uint64_t off)
+int disk_readv(struct disk *d, struct iothread *io, struct disk_bounce *b, struct disk_op *op,
+	       struct iovec *iov, unsigned n, uint64_t off)
 {
-	(void)d, (void)io;
+	(void)d, (void)io, (void)b;
 	host.reads++;
 	for (unsigned i = 0; i < n; i++)
 		memset(iov[i].iov_base, (int)(off / 512), iov[i].iov_len);
 	return answer(op, host.read_res == 1 ? sum(iov, n) : host.read_res);
 }
 
-int disk_writev(struct disk *d, struct iothread *io, struct io_op *op, struct iovec *iov,
-		unsigned n, uint64_t off)
+int disk_writev(struct disk *d, struct iothread *io, struct disk_bounce *b, struct disk_op *op,
+		struct iovec *iov, unsigned n, uint64_t off)
 {
-	(void)d, (void)io, (void)off;
-	host.writes++;
+	(void)d, (void)io, (void)b, (void)off;
+	host.changes++;
 	return answer(op, host.write_res == 1 ? sum(iov, n) : host.write_res);
 }
 
-int disk_flush(struct disk *d, struct iothread *io, struct io_op *op)
+int disk_flush(struct disk *d, struct iothread *io, struct disk_op *op)
 {
 	(void)d, (void)io;
 	host.flushes++;
-	host.writes_at_flush = host.writes;
+	host.changes_at_flush = host.changes;
 	return answer(op, host.flush_res == 1 ? 0 : host.flush_res);
+}
+
+int disk_discard(struct disk *d, struct iothread *io, struct disk_op *op)
+{
+	(void)d, (void)io;
+	host.changes++;
+	host.ranges += op->nranges;
+	return answer(op, host.range_res);
+}
+
+int disk_zero(struct disk *d, struct iothread *io, struct disk_op *op, bool unmap)
+{
+	host.unmap = unmap;
+	return disk_discard(d, io, op);
 }
 
 /* ---- the guest ---- */
@@ -91,8 +140,12 @@ static struct fakeguest *fg;
 
 static void start(int cache_type, uint64_t features)
 {
-	struct blk_config cfg = {
-		.drive_id = (char[]){"d"}, .path_on_host = (char[]){"x"}, .cache_type = cache_type};
+	struct blk_config cfg = {.drive_id = (char[]){"d"},
+				 .path_on_host = (char[]){"x"},
+				 .cache_type = cache_type,
+				 .discard = true,
+				 .queues = 1,
+				 .queue_size = 256};
 	struct device *d;
 
 	memset(&host, 0, sizeof(host));
@@ -244,7 +297,7 @@ static void test_write_through(void)
 	is(request(VIRTIO_BLK_T_OUT, 512, NULL), VIRTIO_BLK_S_OK,
 	   "without that feature a write succeeds");
 	is(host.flushes, 1, "after a flush of its own");
-	is(host.writes_at_flush, 1, "that began when the data was written");
+	is(host.changes_at_flush, 1, "that began when the data was written");
 	request(VIRTIO_BLK_T_IN, 512, NULL);
 	is(host.flushes, 1, "a read needs none");
 	host.flush_res = -EIO;
@@ -301,6 +354,101 @@ static void test_out_of_order(uint64_t features)
 	fg_destroy(fg);
 }
 
+/* ---- ranges ---- */
+
+/* A discard or zeroes of one sector; flags as on the wire. */
+static int request_range(uint32_t type, uint32_t flags)
+{
+	struct virtio_blk_outhdr hdr = {.type = htole32(type)};
+	struct virtio_blk_discard_write_zeroes seg = {.num_sectors = htole32(1),
+						      .flags = htole32(flags)};
+	const struct fg_buf rd[] = {{&hdr, sizeof(hdr)}, {&seg, sizeof(seg)}}, wr = {.len = 1};
+	uint64_t gpa;
+
+	fg_add(&fg->q[0], rd, 2, &wr, 1, &gpa);
+	need(fg_used(&fg->q[0], NULL) >= 0);
+	return status_at(gpa);
+}
+
+static void test_ranges(void)
+{
+	start(BLK_CACHE_WRITEBACK, FLUSH);
+	is(request_range(VIRTIO_BLK_T_DISCARD, 0), VIRTIO_BLK_S_OK, "a discard reaches the disk");
+	is(host.ranges, 1, "with its range");
+	is(request_range(VIRTIO_BLK_T_WRITE_ZEROES, 0), VIRTIO_BLK_S_OK, "so do zeroes");
+	is(host.unmap, false, "that keep their room");
+	is(request_range(VIRTIO_BLK_T_WRITE_ZEROES, VIRTIO_BLK_WRITE_ZEROES_FLAG_UNMAP),
+	   VIRTIO_BLK_S_OK, "and those");
+	is(host.unmap, true, "that do not");
+	is(host.flushes, 0, "a driver that can flush is left to do it");
+	host.range_res = -EOPNOTSUPP;
+	is(request_range(VIRTIO_BLK_T_DISCARD, 0), VIRTIO_BLK_S_UNSUPP,
+	   "where the host cannot discard the driver need not try again");
+	host.range_res = -EIO;
+	is(request_range(VIRTIO_BLK_T_DISCARD, 0), VIRTIO_BLK_S_IOERR, "an error is one");
+	fg_destroy(fg);
+
+	start(BLK_CACHE_WRITEBACK, 0);
+	is(request_range(VIRTIO_BLK_T_DISCARD, 0), VIRTIO_BLK_S_OK,
+	   "without flush a discard succeeds");
+	is(host.flushes, 1, "after a flush of its own");
+	is(host.changes_at_flush, 1, "that began when it was done");
+	is(request_range(VIRTIO_BLK_T_WRITE_ZEROES, 0), VIRTIO_BLK_S_OK, "zeroes too");
+	is(host.flushes, 2, "are made durable");
+	host.flush_res = -EOPNOTSUPP;
+	is(request_range(VIRTIO_BLK_T_WRITE_ZEROES, 0), VIRTIO_BLK_S_IOERR,
+	   "and if they cannot be, that is an error, whatever the host calls it");
+	fg_destroy(fg);
+}
+
+/* ---- the cache ---- */
+
+static void set_wce(uint8_t wce)
+{
+	virtio_config_write(fg->dev, offsetof(struct virtio_blk_config, wce), &wce, 1);
+}
+
+static uint8_t get_wce(void)
+{
+	struct virtio_blk_config c;
+
+	virtio_config_read(fg->dev, 0, &c, sizeof(c));
+	return c.wce;
+}
+
+static void test_cache_mode(void)
+{
+	const uint64_t wce = 1ull << VIRTIO_BLK_F_CONFIG_WCE;
+
+	start(BLK_CACHE_WRITEBACK, FLUSH | wce);
+	is(get_wce(), 1, "there is a cache");
+	request(VIRTIO_BLK_T_OUT, 512, NULL);
+	is(host.flushes, 0, "that keeps what is written");
+	set_wce(0);
+	is(get_wce(), 0, "the driver turns it off");
+	request(VIRTIO_BLK_T_OUT, 512, NULL);
+	is(host.flushes, 1, "and each write is flushed");
+	is(request(VIRTIO_BLK_T_FLUSH, 0, NULL), VIRTIO_BLK_S_OK, "it may still flush");
+	set_wce(1);
+	request(VIRTIO_BLK_T_OUT, 512, NULL);
+	is(host.flushes, 2, "on again, it keeps");
+	set_wce(0);
+	fg_start(fg, FLUSH | wce, 64);
+	is(get_wce(), 1, "after a reset it is on");
+	fg_start(fg, wce, 64);
+	is(get_wce(), 0, "a driver that cannot flush has none");
+	request(VIRTIO_BLK_T_OUT, 512, NULL);
+	is(host.flushes, 3, "and what it writes is durable");
+	fg_destroy(fg);
+
+	start(BLK_CACHE_UNSAFE, FLUSH | wce);
+	set_wce(1);
+	is(get_wce(), 0, "an unsafe disk has no such switch");
+	fg_destroy(fg);
+}
+
+/* ---- what it says of itself ---- */
+
 static void test_config(void)
 {
 	struct virtio_blk_config c;
@@ -308,6 +456,11 @@ static void test_config(void)
 	start(BLK_CACHE_WRITEBACK, FLUSH);
 	virtio_config_read(fg->dev, 0, &c, sizeof(c));
 	is(le32toh(c.blk_size), 4096, "the block size is the disk's");
+	is(c.physical_block_exp, 2, "a physical block is four of them");
+	is(c.alignment_offset, 1, "the first of which begins one block on");
+	is(le16toh(c.min_io_size), 16, "the least transfer is in blocks");
+	is(le32toh(c.opt_io_size), 256, "the best one too");
+	is(le32toh(c.discard_sector_alignment), 64, "discards are counted in sectors");
 	fg_destroy(fg);
 }
 
@@ -319,6 +472,8 @@ int main(void)
 	test_write_through_later();
 	test_out_of_order(0);
 	test_out_of_order(1ull << VIRTIO_RING_F_EVENT_IDX | 1ull << VIRTIO_RING_F_INDIRECT_DESC);
+	test_ranges();
+	test_cache_mode();
 	test_config();
 	return done();
 }

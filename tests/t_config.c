@@ -219,7 +219,8 @@ static void test_sections(void)
 		"a required key is missed in the device that lacks it");
 	refused("{" BOOT ",\n \"drives\": [{\"drive_id\": \"d\",\n  \"path\": \"p\"}]}",
 		"3:3: drives[0].path: unknown key; known here: drive_id, path_on_host, "
-		"is_root_device, is_read_only, partuuid, cache_type, io_engine, serial, poll_us",
+		"is_root_device, is_read_only, partuuid, cache_type, io_engine, serial, poll_us, "
+		"queues, queue_size, direct, discard, rate_limiter",
 		"an unknown key is refused, and the known ones are named");
 	refused("{\"boot-source\": {\"kernel\": \"k\"}}",
 		"1:18: boot-source.kernel: unknown key; known here: kernel_image_path, "

@@ -1,104 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * t_disk.c - disk: what may be an image, its size and lock, and operations on both engines.
+ * t_disk.c - disk: what may be an image, its size and lock, the same again, operations and flushes on both engines.
  */
-#include "tap.h"
-#include "../devices/disk.h"
-#include "../vmm/log.h"
-#include <fcntl.h>
-#include <linux/loop.h>
-#include <semaphore.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
+#include "disk_bed.h"
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
-static char dir[] = "/tmp/t_disk.XXXXXX";
-static char path_buf[2][64];
+/* What fdatasync() does, for the engine that calls it; NULL: what it should. */
+static int (*fake_fdatasync)(void);
 
-static const char *in_dir(const char *name)
+int fdatasync(int fd)
 {
-	static unsigned turn;
-	char *p = path_buf[turn++ % 2];
+	int (*fake)(void) = __atomic_load_n(&fake_fdatasync, __ATOMIC_ACQUIRE);
 
-	snprintf(p, sizeof(path_buf[0]), "%s/%s", dir, name);
-	return p;
-}
-
-static const char *make_file(const char *name, off_t size)
-{
-	const char *p = in_dir(name);
-	int fd = open(p, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	need(fd >= 0 && !ftruncate(fd, size));
-	close(fd);
-	return p;
-}
-
-/* disk_open() with what it logs. */
-static int open_logged(struct disk *d, const char *path, bool readonly, char log[500])
-{
-	int saved = dup(STDERR_FILENO), fd = memfd_create("log", MFD_CLOEXEC), r;
-	ssize_t n;
-
-	need(saved >= 0 && fd >= 0);
-	fflush(stderr);
-	dup2(fd, STDERR_FILENO);
-	r = disk_open(d, "blk0", path, readonly);
-	dup2(saved, STDERR_FILENO);
-	n = pread(fd, log, 499, 0);
-	log[n > 0 ? n : 0] = 0;
-	close(saved);
-	close(fd);
-	return r;
+	return fake ? fake() : (int)syscall(SYS_fdatasync, fd);
 }
 
 /* Refused with this error, in one line that has the path and the remedy. */
 static void refused(const char *path, bool readonly, int err, const char *remedy, const char *what)
 {
-	struct disk d;
+	struct disk *d = NULL;
 	char log[500];
+	int next = dup(0);
 
+	close(next);
 	is(open_logged(&d, path, readonly, log), err, "%s is refused", what);
-	ok(strstr(log, path) && strstr(log, remedy) && strchr(log, '\n') == strrchr(log, '\n'),
-	   "in one line with its path and what to do");
-	is(d.file.fd, -1, "and nothing stays open");
+	ok(said(log, path) && said(log, remedy), "in one line with its path and what to do");
+	is(direct_logged(&d, path, readonly, log), err, "and with direct");
+	ok(said(log, path) && said(log, remedy), "in the same words");
+	is(dup(0), next, "and nothing stays open");
+	close(next);
 }
 
 static void test_refused(void)
 {
-	need(!mkfifo(in_dir("fifo"), 0600));
-	refused(in_dir("missing"), false, -ENOENT, "check path_on_host",
+	need(!mkfifo(in_bed("fifo"), 0600));
+	refused(in_bed("missing"), false, -ENOENT, "check path_on_host",
 		"a file that is not there");
-	refused(dir, false, -EISDIR, "share", "a directory");
-	refused(dir, true, -EISDIR, "raw image", "a directory to be read only");
-	refused(in_dir("fifo"), true, -EINVAL, "raw image",
+	refused(bed_dir, false, -EISDIR, "share", "a directory");
+	refused(bed_dir, true, -EISDIR, "raw image", "a directory to be read only");
+	refused(in_bed("fifo"), true, -EINVAL, "raw image",
 		"a fifo, without waiting for its writer,");
 	refused("/dev/zero", true, -EINVAL, "raw image", "a character device");
-	refused(make_file("empty", 0), false, -EINVAL, "is empty: give it a size", "an empty file");
-	refused(make_file("tiny", 511), true, -EINVAL,
+	refused(bed_file("empty", 0), false, -EINVAL, "is empty: give it a size", "an empty file");
+	refused(bed_file("tiny", 511), true, -EINVAL,
 		"is smaller than a sector of 512 bytes: give it a size",
 		"one of less than a sector");
 }
 
+static bool become_nobody(void)
+{
+	return getuid() || (!setgid(65534) && !setuid(65534));
+}
+
 static void test_no_right(void)
 {
-	const char *path = make_file("locked", 4096), *secret = make_file("secret", 4096);
+	const char *path = bed_file("locked", 4096), *secret = bed_file("secret", 4096);
 	int status;
 
-	need(!chmod(path, 0444) && !chmod(secret, 0) && !chmod(dir, 0755));
+	need(!chmod(path, 0444) && !chmod(secret, 0) && !chmod(bed_dir, 0755));
 	if (!fork()) {
-		struct disk d;
+		struct disk *d;
 		char log[500];
 		bool good = true;
 
-		if (!getuid() && (setgid(65534) || setuid(65534)))
+		if (!become_nobody())
 			_exit(2);
-		good &= open_logged(&d, path, false, log) == -EACCES && strstr(log, "is_read_only");
+		good &= open_logged(&d, path, false, log) == -EACCES && said(log, "is_read_only");
 		good &= open_logged(&d, path, true, log) == 0;
 		good &= open_logged(&d, secret, true, log) == -EACCES &&
-			strstr(log, "right to read it") && !strstr(log, "is_read_only");
+			said(log, "right to read it") && !strstr(log, "is_read_only");
 		_exit(!good);
 	}
 	need(wait(&status) > 0);
@@ -107,200 +82,509 @@ static void test_no_right(void)
 	   "right is missing too");
 }
 
-static void test_no_descriptor(void)
+/* Opens it with no more than n descriptors to come; the result. */
+static int open_with(struct disk **d, const char *path, bool direct, unsigned n, char log[500])
 {
-	const char *path = make_file("plain", 4096);
-	struct rlimit old, none;
-	char log[500];
-	struct disk d;
+	const struct disk_config cfg = {.path = path, .readonly = true, .direct = direct};
 	int saved = dup(STDERR_FILENO), fd = memfd_create("log", MFD_CLOEXEC), next = dup(0), r;
+	struct rlimit old, few;
 
 	need(saved >= 0 && fd >= 0 && next >= 0 && !getrlimit(RLIMIT_NOFILE, &old));
 	close(next);
-	none = (struct rlimit){.rlim_cur = (rlim_t)next, .rlim_max = old.rlim_max};
+	few = (struct rlimit){.rlim_cur = (rlim_t)next + n, .rlim_max = old.rlim_max};
 	dup2(fd, STDERR_FILENO);
-	need(!setrlimit(RLIMIT_NOFILE, &none));
-	r = disk_open(&d, "blk0", path, true);
+	need(!setrlimit(RLIMIT_NOFILE, &few));
+	r = disk_open(d, "blk0", &cfg);
 	need(!setrlimit(RLIMIT_NOFILE, &old));
 	dup2(saved, STDERR_FILENO);
-	log[MAX(pread(fd, log, sizeof(log) - 1, 0), (ssize_t)0)] = 0;
+	log[MAX(pread(fd, log, 499, 0), (ssize_t)0)] = 0;
 	close(saved);
 	close(fd);
-	is(r, -EMFILE, "without a descriptor it is refused");
-	ok(strstr(log, "(raise ulimit -n): Too many open files\n"), "with the remedy for that");
+	return r;
+}
+
+static void test_no_descriptor(void)
+{
+	const char *path = bed_file("plain", 4096);
+	struct disk *d;
+	char log[500];
+
+	is(open_with(&d, path, false, 0, log), -EMFILE, "without a descriptor it is refused");
+	ok(said(log, "(raise ulimit -n): Too many open files\n"), "with the remedy for that");
+	is(open_with(&d, path, true, 1, log), -EMFILE, "direct needs two");
+	ok(said(log, "(raise ulimit -n): Too many open files\n"), "and says it too");
+	is(open_with(&d, path, false, 1, log), 0, "one is enough for what is not");
+	disk_put(d);
 }
 
 static void test_size(void)
 {
-	struct disk d;
+	struct disk *d;
 	char log[500];
 
-	is(open_logged(&d, make_file("even", 4096), false, log), 0,
+	is(open_logged(&d, bed_file("even", 4096), false, log), 0,
 	   "a file of whole sectors is taken");
-	is(d.size, 4096, "with its size");
-	is(d.block_size, 512, "and blocks of 512 bytes");
-	ok(!log[0] && !d.is_blockdev && !d.readonly, "without a word");
-	is(fcntl(d.file.fd, F_GETFL) & (O_ACCMODE | O_NONBLOCK), O_RDWR,
+	is(d->size, 4096, "with its size");
+	ok(!log[0] && !d->is_blockdev && !d->readonly && !d->direct, "without a word");
+	is(fcntl(d->file.fd, F_GETFL) & (O_ACCMODE | O_NONBLOCK | O_DIRECT), O_RDWR,
 	   "it is open for writing, and blocking");
-	is(fcntl(d.file.fd, F_GETFD), FD_CLOEXEC, "and closed in programs that are started");
-	disk_close(&d);
-	is(open_logged(&d, make_file("odd", 1000), true, log), 0, "a file of 1000 bytes is taken");
-	is(d.size, 512, "but only its whole sector is shown");
-	ok(strstr(log, "488 bytes") && strstr(log, "warning"), "which is said");
-	is(fcntl(d.file.fd, F_GETFL) & O_ACCMODE, O_RDONLY, "for reading only it is opened so");
-	disk_close(&d);
-	disk_close(&d);
-	is(d.file.fd, -1, "closing twice is fine");
+	is(fcntl(d->file.fd, F_GETFD), FD_CLOEXEC, "and closed in programs that are started");
+	is(d->cached.fd, -1, "once");
+	disk_put(d);
+	is(open_logged(&d, bed_file("odd", 1000), true, log), 0, "a file of 1000 bytes is taken");
+	is(d->size, 512, "but only its whole sector is shown");
+	ok(said(log, "488 bytes") && said(log, "warning"), "which is said");
+	is(fcntl(d->file.fd, F_GETFL) & O_ACCMODE, O_RDONLY, "for reading only it is opened so");
+	is(disk_get(d) == d, 1, "a reference more is");
+	disk_put(d);
+	is(fcntl(d->file.fd, F_GETFD), FD_CLOEXEC, "one that has to be put");
+	disk_put(d);
+	disk_put(NULL);
 }
+
+/* ---- the lock ---- */
 
 static void test_lock(void)
 {
-	const char *path = make_file("image", 4096);
-	struct disk a, b;
+	const char *path = bed_file("image", 4096);
+	struct disk *a, *b;
 	char log[500];
 
 	need(!open_logged(&a, path, false, log));
 	is(open_logged(&b, path, false, log), -EBUSY,
 	   "an image that is being written is not opened twice");
-	ok(strstr(log, path) && strstr(log, "in use by another process"),
+	ok(said(log, path) && said(log, "in use by another drive of this machine: leave one"),
 	   "and the reason is given");
 	is(open_logged(&b, path, true, log), -EBUSY, "not even to be read");
-	disk_close(&a);
+	is(direct_logged(&b, path, true, log), -EBUSY, "nor by O_DIRECT");
+	disk_put(a);
 	need(!open_logged(&a, path, true, log));
 	is(open_logged(&b, path, true, log), 0, "two readers may share it");
-	disk_close(&b);
+	disk_put(b);
 	is(open_logged(&b, path, false, log), -EBUSY, "but a writer has to wait for them");
-	disk_close(&a);
-	is(open_logged(&b, path, false, log), 0, "once it is closed it is free");
-	disk_close(&b);
+	disk_put(a);
+	is(direct_logged(&a, path, false, log), 0, "once it is closed it is free");
+	is(open_logged(&b, path, false, log), -EBUSY, "and locked again by O_DIRECT");
+	disk_put(a);
+	is(open_logged(&b, path, false, log), 0, "until that is closed");
+	disk_put(b);
 }
+
+/* A process of this name that has opened path, until end_holder(). */
+static pid_t start_holder(const char *path, bool readonly, const char *comm)
+{
+	int ready[2];
+	pid_t pid;
+	char c;
+
+	need(!pipe(ready));
+	pid = fork();
+	need(pid >= 0);
+	if (!pid) {
+		const struct disk_config cfg = {.path = path, .readonly = readonly};
+		struct disk *d;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_NAME, comm);
+		if (!disk_open(&d, "blk0", &cfg) && write(ready[1], "x", 1) == 1)
+			for (;;)
+				pause();
+		_exit(1);
+	}
+	close(ready[1]);
+	need(read(ready[0], &c, 1) == 1);
+	close(ready[0]);
+	return pid;
+}
+
+static void end_holder(pid_t pid)
+{
+	need(!kill(pid, SIGKILL) && waitpid(pid, NULL, 0) == pid);
+}
+
+static void test_holder(void)
+{
+	const char *path = bed_file("held", 4096);
+	char log[500], words[100];
+	struct disk *d;
+	pid_t pid = start_holder(path, false, "other-vmm");
+
+	is(open_logged(&d, path, false, log), -EBUSY, "an image that another process has is busy");
+	snprintf(words, sizeof(words),
+		 "/held is in use by process %d (other-vmm): stop that one, or set is_read_only in "
+		 "both\n",
+		 (int)pid);
+	ok(said(log, words), "and the process is named");
+	is(open_logged(&d, path, true, log), -EBUSY, "to be read as well");
+	ok(said(log, words), "by the same one");
+	end_holder(pid);
+	pid = start_holder(path, true, "a\nb\033[1m(x)");
+	is(open_logged(&d, path, false, log), -EBUSY, "a reader holds off a writer");
+	snprintf(words, sizeof(words), "process %d (", (int)pid);
+	ok(said(log, words) && !strchr(log, '\033'),
+	   "a name that would be more than a word is harmless");
+	end_holder(pid);
+	is(open_logged(&d, path, false, log), 0, "with the process the lock is gone");
+	disk_put(d);
+}
+
+static void test_holder_unseen(void)
+{
+	const char *path = bed_file("unseen", 4096);
+	int status;
+	pid_t pid;
+
+	if (getuid()) {
+		skip("needs root", "a holder that may not be seen");
+		return;
+	}
+	need(!chmod(path, 0666) && !chmod(bed_dir, 0755));
+	pid = start_holder(path, false, "secret");
+	if (!fork()) {
+		struct disk *d;
+		char log[500];
+		bool good = become_nobody();
+
+		good &= open_logged(&d, path, true, log) == -EBUSY;
+		good &= said(log, "in use by another process or device: stop that one");
+		_exit(!good);
+	}
+	need(wait(&status) > 0);
+	is(status, 0, "who may not look into other processes is told that there is one");
+	end_holder(pid);
+}
+
+/* ---- once more ---- */
+
+/* Whether another process finds the lock taken. */
+static bool is_locked(const char *path)
+{
+	int status;
+
+	if (!fork()) {
+		struct disk *d;
+		char log[500];
+
+		_exit(open_logged(&d, path, false, log) == -EBUSY ? 3 : 0);
+	}
+	need(wait(&status) > 0 && WIFEXITED(status));
+	return WEXITSTATUS(status) == 3;
+}
+
+static void again_is(const struct disk *old, const char *path, uint64_t size, const char *what)
+{
+	struct disk *d;
+	char log[500];
+
+	is(again_logged(&d, old, path, log), 0, "%s", what);
+	is(d->size, size, "and the size is the new one");
+	ok(d != old && !log[0], "in a disk of its own, without a word");
+	ok(d->readonly == old->readonly && d->direct == old->direct && d->block == old->block &&
+		   d->mem_align == old->mem_align && d->is_blockdev == old->is_blockdev &&
+		   !memcmp(&d->geometry, &old->geometry, sizeof(d->geometry)),
+	   "that is otherwise the same");
+	disk_put(d);
+}
+
+static void test_again(bool direct)
+{
+	const struct disk_config cfg = {bed_file("same", MIB(1)), .direct = direct};
+	struct disk *d, *e;
+	char log[500];
+	int link = open(in_bed("same"), O_RDWR | O_CLOEXEC);
+
+	need(link >= 0 && !disk_open(&d, "blk0", &cfg));
+	again_is(d, NULL, MIB(1), "an image that has not changed is there again");
+	need(!ftruncate(link, (off_t)MIB(3)));
+	again_is(d, NULL, MIB(3), "one that grew as well");
+	need(!symlink("same", in_bed("symlink")));
+	again_is(d, in_bed("same"), MIB(3), "and by its name");
+	again_is(d, in_bed("symlink"), MIB(3), "or any other that leads there");
+	need(!unlink(in_bed("symlink")) && !chmod(in_bed("same"), 0));
+	again_is(d, in_bed("same"), MIB(3), "which it may not be opened by any more");
+	need(!chmod(in_bed("same"), 0600) && !ftruncate(link, 5 * 512));
+	again_is(d, NULL, 5 * 512, "and one that became shorter");
+	need(!ftruncate(link, 6 * 512 + 1));
+	is(again_logged(&e, d, NULL, log), 0, "of one that became odd");
+	ok(e->size == 6 * 512 && said(log, "its file: the last 1 bytes"), "the tail is not shown");
+	disk_put(d);
+	again_is(e, NULL, 6 * 512, "which is said once");
+	need(!ftruncate(link, 0));
+	is(again_logged(&d, e, NULL, log), -EINVAL, "one that is empty is refused");
+	ok(said(log, "is empty: give it a size") && e->size == 6 * 512, "the old one stays");
+	disk_put(e);
+	close(link);
+}
+
+static void test_again_other(void)
+{
+	const char *path = bed_file("first", 4096), *second = bed_file("second", 8192);
+	struct disk *d, *e;
+	char log[500];
+
+	need(!open_logged(&d, path, false, log));
+	is(again_logged(&e, d, in_bed("missing"), log), -ENOENT, "a file that is missing is not");
+	ok(said(log, "check path_on_host"), "in the usual words");
+	ok(is_locked(path) && d->size == 4096, "the old one stays, and its lock");
+	is(again_logged(&e, d, second, log), 0, "another file takes its place");
+	ok(e->size == 8192 && !e->readonly && !e->direct, "with its size, to be written as before");
+	ok(is_locked(path) && is_locked(second), "both are locked");
+	disk_put(d);
+	ok(!is_locked(path) && is_locked(second), "until the old one is put");
+	need(!unlink(second));
+	second = bed_file("second", 512);
+	is(again_logged(&d, e, second, log), 0, "a new file of the same name is another");
+	is(d->size, 512, "with another size");
+	disk_put(d);
+	need(!open_logged(&d, path, false, log));
+	is(again_logged(&d, e, path, log), -EBUSY, "one that is in use is refused");
+	disk_put(e);
+	disk_put(d);
+	need(!open_logged(&d, path, true, log));
+	need(!again_logged(&e, d, second, log));
+	ok(e->readonly && (fcntl(e->file.fd, F_GETFL) & O_ACCMODE) == O_RDONLY,
+	   "what is only read is read only elsewhere");
+	disk_put(d);
+	disk_put(e);
+}
+
+static void test_again_lock(void)
+{
+	const char *path = bed_file("shared", 4096);
+	struct disk *d[4];
+	char log[500];
+
+	need(!open_logged(&d[0], path, false, log));
+	for (unsigned i = 1; i < ARRAY_LEN(d); i++)
+		need(!again_logged(&d[i], d[i - 1], i & 1 ? NULL : path, log));
+	for (unsigned i = 0; i < ARRAY_LEN(d); i++) {
+		ok(is_locked(path), "the lock is there while any of them is");
+		disk_put(d[i]);
+	}
+	ok(!is_locked(path), "and gone with the last");
+	need(!open_logged(&d[0], path, false, log) && !again_logged(&d[1], d[0], NULL, log));
+	disk_put(d[1]);
+	ok(is_locked(path), "the new one may go first");
+	disk_put(d[0]);
+	ok(!is_locked(path), "then the old one");
+}
+
+struct again {
+	struct disk *old, *new;
+	int res;
+};
+
+static void again_there(void *arg)
+{
+	struct again *a = arg;
+
+	a->res = disk_again(&a->new, a->old, "blk0", NULL);
+}
+
+/* ---- block devices ---- */
 
 static void test_blockdev(void)
 {
-	int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC), file, loop = -1, n;
-	char path[32], log[500];
-	struct disk d;
+	const char *file = bed_file("backing", 8192), *node = in_bed("node");
+	struct bed_loop l;
+	struct disk *d, *e;
+	char log[500];
 
-	n = control < 0 ? -1 : ioctl(control, LOOP_CTL_GET_FREE);
-	snprintf(path, sizeof(path), "/dev/loop%d", n);
-	if (n >= 0)
-		loop = open(path, O_RDWR | O_CLOEXEC);
-	file = open(make_file("backing", 8192), O_RDWR | O_CLOEXEC);
-	need(file >= 0);
-	if (loop < 0 || ioctl(loop, LOOP_SET_FD, file)) {
+	if (!bed_loop(&l, file, 512)) {
 		skip(strerror(errno), "a block device is an image");
-	} else {
-		is(open_logged(&d, path, false, log), 0, "a block device is an image");
-		ok(d.is_blockdev && d.size == 8192 && d.block_size >= 512, "of its own size");
-		disk_close(&d);
-		ioctl(loop, LOOP_CLR_FD);
+		return;
 	}
-	close(file);
-	close(loop);
-	close(control);
+	is(open_logged(&d, l.path, false, log), 0, "a block device is an image");
+	ok(d->is_blockdev && d->size == 8192, "of its own size");
+	is(open_logged(&e, l.path, false, log), -EBUSY, "with a lock");
+	need(!truncate(file, 16384) && !ioctl(l.fd, LOOP_SET_CAPACITY));
+	again_is(d, NULL, 16384, "it may grow");
+	again_is(d, l.path, 16384, "and be named");
+	if (mknod(node, S_IFBLK | 0600, makedev(7, l.number)))
+		skip(strerror(errno), "a block device by another node");
+	else
+		again_is(d, node, 16384, "also by another node");
+	is(again_logged(&e, d, bed_file("afile", 512), log), 0, "a file may take its place");
+	ok(!e->is_blockdev && e->size == 512, "which is one");
+	disk_put(e);
+	disk_put(d);
+	bed_loop_end(&l);
 }
 
 /* ---- operations ---- */
 
-struct call {
-	struct disk *disk;
-	struct iothread *io;
-	struct io_op op;
-	struct iovec iov[3];
-	char kind;
-	uint64_t off;
-	int res;
-	sem_t done;
-};
-
-static void call_done(struct io_op *op, int res)
+static void test_io(struct bed *b)
 {
-	struct call *c = container_of(op, struct call, op);
-
-	c->res = res;
-	sem_post(&c->done);
-}
-
-static void call_begin(void *arg)
-{
-	struct call *c = arg;
-	int r;
-
-	if (c->kind == 'r')
-		r = disk_readv(c->disk, c->io, &c->op, c->iov, 3, c->off);
-	else if (c->kind == 'w')
-		r = disk_writev(c->disk, c->io, &c->op, c->iov, 3, c->off);
-	else
-		r = disk_flush(c->disk, c->io, &c->op);
-	if (r != -EINPROGRESS)
-		call_done(&c->op, r);
-}
-
-/* A transfer of 3 pieces of buf, or a flush; waits for its result. */
-static int run(struct disk *d, struct iothread *io, char kind, char *buf, uint64_t off)
-{
-	struct call c = {.disk = d, .io = io, .kind = kind, .off = off, .op.done = call_done};
-
-	c.iov[0] = (struct iovec){buf, 100};
-	c.iov[1] = (struct iovec){buf + 100, 3000};
-	c.iov[2] = (struct iovec){buf + 3100, 996};
-	sem_init(&c.done, 0, 0);
-	loop_call(io, call_begin, &c);
-	sem_wait(&c.done);
-	sem_destroy(&c.done);
-	return c.res;
-}
-
-static void test_io(enum loop_engine engine, const char *name)
-{
-	const char *path = make_file("data", 16384);
+	const char *path = bed_file("data", 16384), *name = b->engine;
 	char out[4096], in[4096], log[500];
-	struct iothread *io = NULL;
-	struct disk d;
-	int fd;
+	struct bed_op o = {.kind = BED_WRITE,
+			   .iov = {{out, 100}, {out + 100, 3000}, {out + 3100, 996}},
+			   .niov = 3,
+			   .off = 8192};
+	struct disk *d;
 
-	if (iothread_create(&io, "t_disk", engine, 8, NULL)) {
-		skip("the host refuses it", "operations on %s", name);
-		return;
-	}
-	need(!iothread_start(io, NULL, NULL));
 	need(!open_logged(&d, path, false, log));
-	for (unsigned i = 0; i < sizeof(out); i++)
-		out[i] = (char)(i * 7);
-	is(run(&d, io, 'w', out, 8192), 4096, "%s: a write in three pieces is whole", name);
-	is(run(&d, io, 'f', out, 0), 0, "%s: a flush succeeds", name);
+	pattern(out, sizeof(out), 1);
+	o.disk = d;
+	bed_run(b, &o, 1);
+	is(o.res, 4096, "%s: a write in three pieces is whole", name);
+	is(bed_flush(b, d), 0, "%s: a flush succeeds", name);
 	memset(in, 0, sizeof(in));
-	is(run(&d, io, 'r', in, 8192), 4096, "%s: so is a read", name);
+	is(bed_rw(b, d, false, in, 4096, 8192), 4096, "%s: so is a read", name);
 	ok(!memcmp(in, out, sizeof(in)), "%s: and has what was written", name);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	need(fd >= 0);
-	ok(pread(fd, in, 4096, 8192) == 4096 && !memcmp(in, out, 4096), "%s: so has the file",
+	ok(file_is(path, out, 4096, 8192), "%s: so has the file", name);
+	need(!truncate(path, 8192 + 1000));
+	is(bed_rw(b, d, false, in, 4096, 8192), 1000, "%s: a file that shrank gives what is left",
 	   name);
-	need(!ftruncate(fd, 8192 + 1000));
-	is(run(&d, io, 'r', in, 8192), 1000, "%s: a file that shrank gives what is left", name);
-	close(fd);
-	disk_close(&d);
+	disk_put(d);
 	need(!open_logged(&d, path, true, log));
-	is(run(&d, io, 'w', out, 0), -EBADF, "%s: an image that is only read cannot be written",
+	is(bed_rw(b, d, true, out, 512, 0), -EBADF,
+	   "%s: an image that is only read cannot be written", name);
+	disk_put(d);
+	ok(!b->bounce.buf, "%s: without direct nothing is bounced", name);
+}
+
+static void test_again_filtered(struct bed *b)
+{
+	struct again a = {0};
+	char log[500];
+
+	need(!open_logged(&a.old, bed_file("filtered", 512), false, log));
+	need(!truncate(in_bed("filtered"), 4096));
+	loop_call(b->io, again_there, &a);
+	is(a.res, 0, "%s: the size is asked for again by calls that are allowed there", b->engine);
+	is(a.new->size, 4096, "%s: and is the new one", b->engine);
+	disk_put(a.old);
+	disk_put(a.new);
+}
+
+/* ---- flushes ---- */
+
+/* A flush of what cannot be flushed, a pipe. */
+static int flush_broken(struct bed *b, struct disk *d)
+{
+	int pipes[2], fd = d->file.fd, r;
+
+	need(!pipe(pipes));
+	d->file.fd = pipes[1];
+	r = bed_flush(b, d);
+	d->file.fd = fd;
+	close(pipes[0]);
+	close(pipes[1]);
+	return r;
+}
+
+static void test_flush(struct bed *b)
+{
+	const char *path = bed_file("lost", 4096), *name = b->engine;
+	struct disk *d, *before, *after, *other;
+	char log[500], buf[512] = "";
+
+	need(!open_logged(&d, path, false, log) && !again_logged(&before, d, NULL, log));
+	is(bed_flush(b, d), 0, "%s: a flush succeeds", name);
+	is(flush_broken(b, d), -EINVAL, "%s: one that fails says so", name);
+	is(bed_flush(b, d), -EINVAL, "%s: and all that follow, though the file could now", name);
+	is(flush_broken(b, d), -EINVAL, "%s: always with the first error", name);
+	is(bed_flush(b, before), -EINVAL, "%s: the same disk, asked for its size before that,",
 	   name);
-	disk_close(&d);
-	iothread_destroy(io);
+	need(!again_logged(&after, d, path, log));
+	is(bed_flush(b, after), -EINVAL, "%s: or after that, knows of it", name);
+	is(bed_rw(b, d, true, buf, 512, 0), 512, "%s: it can still be written", name);
+	need(!again_logged(&other, d, bed_file("whole", 512), log));
+	is(bed_flush(b, other), 0, "%s: another file has lost nothing", name);
+	disk_put(other);
+	disk_put(d);
+	is(bed_flush(b, before), -EINVAL, "%s: nor is it forgotten with the first of them", name);
+	disk_put(before);
+	disk_put(after);
+	need(!open_logged(&d, path, false, log));
+	is(bed_flush(b, d), 0, "%s: but when it is opened anew", name);
+	is(bed_flush(b, d), 0, "%s: as often as one likes", name);
+	disk_put(d);
+
+	need(!open_logged(&d, path, false, log) && !again_logged(&after, d, NULL, log));
+	is(flush_broken(b, after), -EINVAL, "%s: what the later one loses", name);
+	is(bed_flush(b, d), -EINVAL, "%s: the earlier one has lost", name);
+	disk_put(d);
+	disk_put(after);
+}
+
+/* Of two flushes at once, the first to come is told of an error, and the other one ends after that. */
+static sem_t first_has_failed;
+static unsigned syncs;
+
+static int one_is_told(void)
+{
+	if (!__atomic_fetch_add(&syncs, 1, __ATOMIC_RELAXED)) {
+		errno = EIO;
+		return -1;
+	}
+	while (sem_wait(&first_has_failed))
+		;
+	return 0;
+}
+
+static void test_flush_together(struct bed *b)
+{
+	struct bed_op o[2] = {{.kind = BED_FLUSH}, {.kind = BED_FLUSH}};
+	struct bed_batch batch = {o, 2};
+	struct disk *d;
+	char log[500];
+	sem_t done;
+
+	need(!open_logged(&d, bed_file("together", 512), false, log));
+	sem_init(&done, 0, 0);
+	sem_init(&first_has_failed, 0, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		o[i].disk = d;
+		o[i].bed = b;
+		o[i].done = &done;
+	}
+	__atomic_store_n(&fake_fdatasync, one_is_told, __ATOMIC_RELEASE);
+	loop_call(b->io, bed_submit, &batch);
+	while (sem_wait(&done))
+		;
+	sem_post(&first_has_failed);
+	while (sem_wait(&done))
+		;
+	__atomic_store_n(&fake_fdatasync, NULL, __ATOMIC_RELEASE);
+	is(o[0].res, -EIO, "of two flushes at once, one is told that data is lost");
+	is(o[1].res, -EIO,
+	   "and the other, whose data it may have been, does not say that all is well");
+	is(bed_flush(b, d), -EIO, "nor do later ones");
+	disk_put(d);
+	sem_destroy(&done);
 }
 
 int main(void)
 {
-	char cmd[64];
+	static const enum loop_engine engines[] = {LOOP_URING, LOOP_EPOLL};
+	struct bed b;
 
-	need(mkdtemp(dir));
+	need(!sandbox_init());
+	bed_make(bed_base(0));
 	test_refused();
 	test_no_right();
 	test_no_descriptor();
 	test_size();
 	test_lock();
+	test_holder();
+	test_holder_unseen();
+	test_again(false);
+	test_again(true);
+	test_again_other();
+	test_again_lock();
 	test_blockdev();
-	test_io(LOOP_URING, "io_uring");
-	test_io(LOOP_EPOLL, "epoll");
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
-	need(!system(cmd));
+	for (unsigned i = 0; i < ARRAY_LEN(engines); i++) {
+		if (!bed_start(&b, engines[i]))
+			continue;
+		test_io(&b);
+		test_again_filtered(&b);
+		test_flush(&b);
+		if (engines[i] == LOOP_EPOLL)
+			test_flush_together(&b);
+		bed_stop(&b);
+	}
+	bed_end();
 	return done();
 }

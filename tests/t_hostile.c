@@ -60,7 +60,11 @@ static void disk_make(void)
 
 static struct fakeguest *guest_with_disk(uint64_t mem, uint64_t features, uint16_t size)
 {
-	struct blk_config cfg = {.drive_id = (char[]){"d"}, .path_on_host = disk};
+	struct blk_config cfg = {.drive_id = (char[]){"d"},
+				 .path_on_host = disk,
+				 .queues = 1,
+				 .queue_size = 256,
+				 .discard = true};
 	struct fakeguest *fg = fg_create(mem);
 	struct device *d;
 

@@ -282,7 +282,12 @@ static void all_serve(struct storm *s)
 
 static void devices_create(struct storm *s)
 {
-	struct blk_config blk = {.drive_id = (char[]){"d"}, .path_on_host = s->disk, .poll_us = 50};
+	struct blk_config blk = {.drive_id = (char[]){"d"},
+				 .path_on_host = s->disk,
+				 .queues = 2,
+				 .queue_size = 256,
+				 .discard = true,
+				 .poll_us = 50};
 	struct fs_config fs = {.tag = (char[]){"t"},
 			       .share = {.path = s->dir},
 			       .fuse = {.cache = FUSE_CACHE_AUTO},

@@ -71,6 +71,9 @@ void loop_call(struct iothread *, void (*fn)(void *), void *arg);
 
 /* ---- timers ---- */
 
+/* CLOCK_MONOTONIC, ns. Any thread. */
+uint64_t loop_now(void);
+
 /* Embed; {.fn = fn} to begin with. */
 struct loop_timer {
 	void (*fn)(struct loop_timer *);
@@ -146,6 +149,7 @@ struct io_pace {
  */
 struct io_file {
 	int fd; /* borrowed */
+	bool direct; /* O_DIRECT: a call, RWF_NOWAIT or not, would wait for the disk; all go to the engine */
 	bool no_nowait_read, no_nowait_write;
 	struct io_pace read_pace, write_pace;
 };

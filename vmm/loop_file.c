@@ -112,6 +112,9 @@ static bool op_try(struct io_op *op, size_t total)
 	bool *refused =
 		op->kind == OP_READ ? &op->file->no_nowait_read : &op->file->no_nowait_write;
 
+	/* No cache could answer: RWF_NOWAIT makes a file system not wait for its locks, but wait for the disk it does. */
+	if (op->file->direct)
+		return false;
 	while (!__atomic_load_n(refused, __ATOMIC_RELAXED)) {
 		int n = op_call(op, RWF_NOWAIT);
 

@@ -217,8 +217,6 @@ int loop_thread(pthread_t *, const char *name, void *(*fn)(void *), void *arg) m
 
 /* ---- loop_timer.c ---- */
 
-/* CLOCK_MONOTONIC, ns. Any thread. */
-uint64_t loop_now(void);
 /* Calls those whose time has come. */
 void timers_run(struct iothread *);
 /* None is called any more. */

@@ -39,7 +39,10 @@ static struct fakeguest *machine_create(bool ro)
 	struct blk_config cfg = {.drive_id = (char[]){"fuzz"},
 				 .path_on_host = path,
 				 .is_read_only = ro,
-				 .cache_type = BLK_CACHE_WRITEBACK};
+				 .cache_type = BLK_CACHE_WRITEBACK,
+				 .queues = 1,
+				 .queue_size = 256,
+				 .discard = true};
 	struct fakeguest *fg = fg_create(MIB(4));
 	struct device *d;
 

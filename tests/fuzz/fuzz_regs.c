@@ -378,7 +378,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 static void create(struct target *t, bool pci)
 {
 	struct vm_params params = {.mem_size = RAM, .pages = MEM_PAGES_SMALL, .ncpus = 1};
-	const struct blk_config blk = {.drive_id = (char[]){"d"}, .path_on_host = disk};
+	const struct blk_config blk = {.drive_id = (char[]){"d"},
+				       .path_on_host = disk,
+				       .cache_type = BLK_CACHE_WRITEBACK,
+				       .queues = 1,
+				       .queue_size = 256,
+				       .discard = true};
 	const struct fs_config fs = {.tag = (char[]){"t"},
 				     .share = {.path = share},
 				     .fuse = {.cache = FUSE_CACHE_AUTO},
