@@ -3,7 +3,8 @@
  * bench.c - the benchmark engine.
  *
  * One loop: fill the free slots, kick, wait for answers, settle all that have come. After 100 ms of warm-up the counts
- * begin anew; when the time is over the slots run empty. Offsets are whole multiples of the block size.
+ * begin anew; when the time is over the slots run empty. Offsets are whole multiples of the block size. Where reads and
+ * writes are mixed they may meet in a block: all that is written there is what was there, so each read is checked.
  */
 #include "bench.h"
 #include "pattern.h"
@@ -13,6 +14,7 @@
 static struct slot {
 	uint64_t offset, number, begun;
 	uint32_t stage;
+	bool writes;
 } slots[SLOT_MAX];
 static uint32_t slot_bytes;
 
@@ -58,6 +60,11 @@ uint64_t bench_offset(uint32_t slot)
 uint64_t bench_number(uint32_t slot)
 {
 	return slots[slot].number;
+}
+
+bool bench_writes(uint32_t slot)
+{
+	return slots[slot].writes;
 }
 
 uint8_t *bench_data(uint32_t slot)
@@ -109,6 +116,11 @@ static uint64_t pick_offset(const struct run *r, uint64_t number)
 	       r->job->bs;
 }
 
+static bool pick_writes(const struct bench *b)
+{
+	return b->writes == 100 || (b->writes && random_below(100) < b->writes);
+}
+
 static void begin_operation(struct run *r)
 {
 	uint32_t slot = r->free[--r->nfree];
@@ -116,7 +128,8 @@ static void begin_operation(struct run *r)
 
 	*s = (struct slot){.number = r->next++};
 	s->offset = pick_offset(r, s->number);
-	if (r->b->write)
+	s->writes = pick_writes(r->b);
+	if (s->writes)
 		pattern_fill(bench_data(slot), r->job->bs, 0, s->offset);
 	s->begun = cpu_tsc();
 	add_stage(r, slot);

@@ -24,9 +24,9 @@ struct bench {
 	void (*prep)(uint32_t slot, uint32_t stage, struct seg *, uint32_t *nout, uint32_t *nin);
 	/* 0 if the answer is good, else a number that says what was wrong; that ends the operation. */
 	int (*done)(uint32_t slot, uint32_t stage, uint32_t len);
-	uint64_t span; /* bytes that can be addressed; 0: the operation has no offset */
-	bool write;    /* data goes out: it is made to follow the pattern */
-	bool once;     /* exactly job.n operations, numbered from 0, no warm-up */
+	uint64_t span;   /* bytes that can be addressed; 0: the operation has no offset */
+	uint32_t writes; /* of 100 operations: data goes out, made to follow the pattern */
+	bool once;       /* exactly job.n operations, numbered from 0, no warm-up */
 };
 
 /* What done() may return, beside errnos and the device's own codes. */
@@ -44,6 +44,7 @@ uint64_t bench_kick_cycles(const struct bench *);
 /* Of the operation on a slot. */
 uint64_t bench_offset(uint32_t slot);
 uint64_t bench_number(uint32_t slot);
+bool bench_writes(uint32_t slot);
 uint8_t *bench_data(uint32_t slot);
 bool bench_data_good(uint32_t slot, uint32_t len);
 

@@ -251,8 +251,8 @@ static void requests_job(struct job *j)
 
 	bench.op = find_operation(j->op);
 	bench.job = j;
-	b.write = has_stage(bench.op, FUSE_WRITE);
-	data = b.write || has_stage(bench.op, FUSE_READ);
+	b.writes = has_stage(bench.op, FUSE_WRITE) ? 100 : 0;
+	data = b.writes || has_stage(bench.op, FUSE_READ);
 	while (b.stages < ARRAY_LEN(bench.op->stage) && bench.op->stage[b.stages])
 		b.stages++;
 	if (bench.op->small)

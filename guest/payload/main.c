@@ -8,7 +8,7 @@
  * DEV is blk, fs, 9p or rng (N: which of them, from 0), host or end. A benchmark OP is run for every bs and qd and prints
  * one RESULT line each; a test OP prints lines in TAP. Words without a colon are options.
  *
- *   blk    test testro ring reset irq registers, read write randread randwrite flush exit doorbell
+ *   blk    test testro ring reset irq registers, read write randread randwrite randrw flush exit doorbell
  *   fs     test testro queues more dax daxro, read write randread randwrite getattr lookup fsync stat openread create unlink
  *          readdir readdirplus daxread exit doorbell
  *   9p     test testro, the same benchmarks but daxread

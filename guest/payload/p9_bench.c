@@ -169,8 +169,8 @@ static void requests_job(struct job *j)
 		if (text_equal(j->op, operations[i].name))
 			bench.op = &operations[i];
 	bench.job = j;
-	b.write = has_stage(P9_TWRITE);
-	data = b.write || has_stage(P9_TREAD);
+	b.writes = has_stage(P9_TWRITE) ? 100 : 0;
+	data = b.writes || has_stage(P9_TREAD);
 	b.once = bench.op->once;
 	while (b.stages < ARRAY_LEN(bench.op->stage) && bench.op->stage[b.stages])
 		b.stages++;
