@@ -7,17 +7,23 @@
 #
 #   start    exec to the payload's first line, less what the payload itself took to get there
 #   memory   private dirty memory of the process without guest RAM, after the payload has used every device
-#   disk     4k random reads of a file in the page cache
-#   share    a directory of the host's file system; goals (tests/bench/goals) are said with each row
+#   disk     a file in the page cache: reads and writes in order, and at random (randrw: 75 reads to 25 writes)
+#   direct   the same by O_DIRECT
+#   share    a directory of the host's file system
 #   tmpfs    the same of one in /dev/shm: creating without a journal
 #   count    instructions per request (tests/bench/count.sh), where valgrind is
 #
-# ROWS selects, a regular expression on "start", "memory", "count" and KIND/OP/BYTES/DEPTH (share/randread/4096/16).
+# Goals (tests/bench/goals) are said with each row. ROWS selects, a regular expression on "start", "memory", "count" and
+# KIND/OP/BYTES/DEPTH (share/randread/4096/16).
 # floor: tests/bench/floor.c, a disk; sleeping when idle, and polling 50 us. native: plain system calls of one thread.
+# What bounds disk rows is memory, and for writes the host's file system; what bounds direct rows is its disk. If that is
+# a virtual one its figures wander, from a second to the next and with what was written before (caches and limits of its
+# own): so all contenders do the same few rows one after the other, once what the last one wrote is on the disk, and
+# another one is first in each round. The files are written in full before, and only overwritten.
 # A host whose exits are slow makes depth 1 the same for all who sleep: depth 16, kicks and cpu say more.
 # Contenders and their command lines: tests/bench/machines.sh (V=1 prints them). Every measurement is also a line of
 # $BENCH_DIR/results.jsonl. WHERRY and PAYLOAD name another binary and another payload; BENCH_DIR another place for the
-# data (256 MiB).
+# data (200 MiB).
 set -u
 cd "$(dirname "$0")/.." || exit
 rounds=${ROUNDS:-3}
@@ -45,13 +51,21 @@ round=0
 # ---- data ----
 
 cc=${CC:-gcc}
-$cc -std=gnu17 -O2 -D_GNU_SOURCE -o "$dir/floor" tests/bench/floor.c -lpthread || exit
+$cc -std=gnu17 -O2 -D_GNU_SOURCE -o "$dir/floor" tests/bench/floor.c -lpthread -luring || exit
 $cc -std=gnu17 -O2 -D_GNU_SOURCE -o "$dir/native" tests/bench/native.c -luring || exit
 mkdir -p "$dir/share/small" "$ram/small"
-for f in disk.img share/bench.dat; do
-	[ -e "$dir/$f" ] || "$payload/pattern" make "$dir/$f" 64M
-	cat "$dir/$f" >/dev/null # into the page cache
+for f in disk.img direct.img share/bench.dat; do
+	[ -e "$dir/$f" ] && continue
+	"$payload/pattern" make "$dir/$f.new" 64M && mv "$dir/$f.new" "$dir/$f" || exit
 done
+cat "$dir/disk.img" "$dir/share/bench.dat" >/dev/null # into the page cache
+dd of="$dir/direct.img" oflag=nocache conv=notrunc,fdatasync count=0 status=none # out of it
+# What a transfer by O_DIRECT may be: where 512 bytes are less than a block of the host's disk, there is no such row.
+direct_sizes=""
+for n in 512 4k 64k 128k; do
+	dd if="$dir/direct.img" of=/dev/null iflag=direct bs=$n count=1 status=none 2>/dev/null && direct_sizes="$direct_sizes $n"
+done
+[ "$direct_sizes" = " 512 4k 64k 128k" ] || echo "bench: O_DIRECT in $dir:${direct_sizes:- no sizes}: no other rows of direct"
 if ! [ -s "$dir/share/small/f0999" ]; then
 	"$payload/pattern" make "$dir/share/small/f0000" 4k
 	for i in $(seq -f %04g 999); do cp "$dir/share/small/f0000" "$dir/share/small/f$i"; done
@@ -75,6 +89,7 @@ row_name() { # KIND JOB
 	for field in ${2//:/ }; do
 		case $field in
 		bs=*k) bs=$((${field//[!0-9]/} * 1024)) ;;
+		bs=*) bs=${field#bs=} ;;
 		qd=*) qd=${field#qd=} ;;
 		esac
 	done
@@ -94,7 +109,6 @@ select_jobs() { # KIND JOB...
 }
 # shellcheck disable=SC2046,SC2086 # words
 {
-	disk_jobs=$(select_jobs disk blk:randread:qd=1 blk:randread:qd=16)
 	share_jobs=$(select_jobs share $(file_jobs fs) $name_jobs $create_jobs)
 	tmpfs_jobs=$(select_jobs tmpfs $create_ram_jobs)
 	floor_jobs=$(select_jobs share $(file_jobs blk))
@@ -104,23 +118,66 @@ select_jobs() { # KIND JOB...
 	dax_jobs=$(select_jobs share fs:daxread)
 }
 
-# The calls of the host that do what a share's jobs do.
-native_round() {
-	local job kind path op bs qd
-	for job in $disk_jobs $share_jobs $tmpfs_jobs; do
+# The calls of the host that do what jobs do.
+native_jobs() { # KIND=JOB...
+	local job kind path op bs qd direct
+	for job in "$@"; do
+		direct=""
 		kind=${job%%=*}
 		IFS=/ read -r _ op bs qd < <(row_name "$kind" "${job#*=}")
 		case $kind/$op in
 		disk/*) path=$dir/disk.img ;;
+		direct/*) path=$dir/direct.img direct=direct ;;
 		share/stat | share/openread | share/create | share/readdir*) path=$dir/share/small ;;
 		tmpfs/*) path=$ram/small ;;
 		*) path=$dir/share/bench.dat ;;
 		esac
 		# Without data more depth is more threads, which this is not about; the table has the row of depth 1 above.
-		[ "$qd" = 1 ] || [[ $op =~ ^(rand)?(read|write)$ ]] || continue
-		native "$kind" "$path" "$op" "$bs" "$qd"
+		[ "$qd" = 1 ] || [[ $op =~ ^(rand)?(read|write|rw)$ ]] || continue
+		native "$kind" "$path" "$op" "$bs" "$qd" $direct
 		[ "$op" != create ] || native "$kind" "$path" unlink 0 "$qd"
 	done
+}
+
+# ---- disks: blocks of rows that contenders take turns in ----
+
+block_jobs() { # KIND BLOCK
+	local op bs qd sizes="512 4k 64k 128k"
+	[ "$1" = disk ] || sizes=$direct_sizes
+	case $2 in
+	random)
+		[[ " $sizes " == *" 4k "* ]] || return 0
+		for op in randread randwrite randrw; do for qd in 1 16 64; do echo "blk:$op:qd=$qd"; done; done
+		;;
+	*) for bs in $sizes; do for qd in 1 2 3; do echo "blk:$2:bs=$bs:qd=$qd"; done; done ;;
+	esac
+}
+disk_block() { # KIND BLOCK WHO...
+	local kind=$1 block=$2 jobs who n
+	shift 2
+	# shellcheck disable=SC2046
+	mapfile -t jobs < <(select_jobs "$kind" $(block_jobs "$kind" "$block"))
+	[ ${#jobs[@]} -gt 0 ] || return 0
+	for n in $(seq $#); do
+		n=$(((n + round - 2) % $# + 1)) # in their order in the first round
+		who=${!n}
+		sync "$dir/$kind.img"
+		case $who in
+		native) native_jobs "${jobs[@]}" ;;
+		qemu) [ -z "$have_qemu" ] || measure "${kind}_$who" "${jobs[@]}" ;;
+		*) measure "${kind}_$who" "${jobs[@]}" ;;
+		esac
+	done
+}
+disk_round() {
+	local kind block
+	for kind in disk direct; do
+		for block in read write; do
+			disk_block $kind $block wherry qemu native
+		done
+	done
+	disk_block disk random wherry wherry_sleep wherry_mmio floor_sleep floor_poll qemu native
+	disk_block direct random wherry wherry_sleep floor_sleep floor_poll qemu native
 }
 
 # ---- start ----
@@ -128,7 +185,7 @@ native_round() {
 bench_start() {
 	local t0 line t1 all=()
 	for _ in $(seq $((rounds * 3))); do
-		exec 3< <(echo "$EPOCHREALTIME"; wherry_on pci 512 "end:poweroff" "$dir/disk.img" "$dir/share" </dev/null)
+		exec 3< <(echo "$EPOCHREALTIME"; wherry_on pci 512 "end:poweroff" "$(drive "$dir/disk.img"), $(shares fs "$dir/share")" </dev/null)
 		read -r t0 <&3
 		read -r line <&3
 		t1=$EPOCHREALTIME
@@ -147,7 +204,7 @@ bench_start() {
 bench_memory() {
 	local pid line
 	exec 3< <(wherry_on pci 512 "quick blk:randread:qd=16:t=$ms fs:randread:qd=16:t=$ms fs:getattr,lookup:qd=8:t=$ms end:hang" \
-		"$dir/disk.img" "$dir/share" </dev/null)
+		"$(drive "$dir/disk.img"), $(shares fs "$dir/share")" </dev/null)
 	pid=$!
 	while IFS= read -r line <&3; do
 		case $line in *"end by hang"*) break ;; esac
@@ -182,21 +239,24 @@ mkfifo "$work/keys" || exit
 : >"$json"
 [[ start =~ $rows ]] && bench_start
 [[ memory =~ $rows ]] && bench_memory
-# shellcheck disable=SC2086 # words
 busy=""
+# shellcheck disable=SC2086 # words
 for round in $(seq "$rounds"); do
 	busy="$busy $(others)%"
-	measure wherry $disk_jobs $share_jobs $tmpfs_jobs $p9_jobs
-	measure wherry_mmio $mmio_jobs
-	measure wherry_sleep $share_jobs $tmpfs_jobs $p9_jobs
-	measure wherry_dax $dax_jobs
-	measure floor $disk_jobs $floor_jobs
-	measure floor_poll $disk_jobs $floor_jobs
-	[ "$have_qemu" ] && measure qemu_disk $disk_jobs
-	[ "$have_virtiofsd" ] && measure qemu_auto $share_jobs $tmpfs_jobs
-	[ "$have_virtiofsd" ] && measure qemu_none $share_jobs $tmpfs_jobs
-	[ "$have_qemu" ] && measure qemu_9p $p9_jobs
-	native_round
+	disk_round
+	measure share_wherry $share_jobs $tmpfs_jobs $p9_jobs
+	measure share_wherry_mmio $mmio_jobs
+	measure share_wherry_sleep $share_jobs $tmpfs_jobs $p9_jobs
+	measure share_wherry_dax $dax_jobs
+	measure disk_floor_sleep $floor_jobs
+	measure disk_floor_poll $floor_jobs
+	[ "$have_virtiofsd" ] && measure share_qemu_auto $share_jobs $tmpfs_jobs
+	[ "$have_virtiofsd" ] && measure share_qemu_none $share_jobs $tmpfs_jobs
+	[ "$have_qemu" ] && measure share_qemu_9p $p9_jobs
+	native_jobs $share_jobs $tmpfs_jobs
+done
+for f in disk.img direct.img share/bench.dat; do
+	"$payload/pattern" check "$dir/$f" || echo "WRONG: $f is not what was written to it"
 done
 tests/bench/table.awk tests/bench/goals "$work/results"
 printf '\nof the CPUs others took, before each round:%s\n' "$busy"

@@ -2,18 +2,20 @@
 /*
  * floor.c - the floor for a VMM: the least software that can serve the payload one disk.
  *
- *   floor POLL_US PAYLOAD.elf CMDLINE DISK
+ *   floor POLL_US PAYLOAD.elf CMDLINE DISK [direct]
  *
  * One vCPU, one virtio-mmio window, one device thread, one preadv per request, doorbells by ioeventfd, no interrupts,
- * a serial port that is always ready and reads standard input.
- * The thread looks at the queue for POLL_US after the last request before it sleeps (0: sleeps at once). What a product
- * needs beside this (checks of what the guest says, above all) is the distance to it, which bench.sh prints.
+ * a serial port that is always ready and reads standard input. direct: the disk with O_DIRECT; one preadv for a request
+ * that is alone, io_uring for more.
+ * The thread looks at the queue (and the ring) for POLL_US after the last request before it sleeps (0: sleeps at once).
+ * What a product needs beside this (checks of what the guest says, above all) is the distance to it, which bench.sh prints.
  * Not for any guest but the payload. Spec: virtio 1.2, 2.7, 4.2, 5.2; Linux boot.rst (64-bit entry).
  */
 #include <asm/bootparam.h>
 #include <elf.h>
 #include <err.h>
 #include <fcntl.h>
+#include <liburing.h>
 #include <linux/kvm.h>
 #include <linux/serial_reg.h>
 #include <linux/virtio_blk.h>
@@ -49,6 +51,7 @@
 static struct {
 	uint8_t *mem;
 	int disk, kick;
+	bool direct;
 	uint64_t poll_ns, sectors;
 	/* The window's registers. */
 	uint32_t features_sel, status, num;
@@ -70,68 +73,188 @@ static void *guest(uint64_t a, uint64_t len)
 	return m.mem + a;
 }
 
-/* ---- the device ---- */
+/* ---- the device: all of it on its one thread ---- */
 
-static void serve_one(const struct vring_desc *d, uint16_t head, struct vring_used *used)
-{
-	const struct virtio_blk_outhdr *h = guest(d[head].addr, sizeof(*h));
+/* By its head, which is not used again before it is answered. */
+static struct request {
+	uint32_t type;
+	off_t off;
+	int n;
 	struct iovec v[QUEUE_SIZE];
-	uint16_t i = d[head].next;
-	ssize_t r = 0;
-	int n = 0;
+	uint8_t *status;
+} requests[QUEUE_SIZE];
 
-	for (; d[i].flags & VRING_DESC_F_NEXT; i = d[i].next)
-		v[n++] = (struct iovec){guest(d[i].addr, d[i].len), d[i].len};
-	if (h->type == VIRTIO_BLK_T_IN)
-		r = preadv(m.disk, v, n, (off_t)h->sector * 512);
-	else if (h->type == VIRTIO_BLK_T_OUT)
-		r = pwritev(m.disk, v, n, (off_t)h->sector * 512);
-	*(uint8_t *)guest(d[i].addr, 1) = r < 0 ? VIRTIO_BLK_S_IOERR : VIRTIO_BLK_S_OK;
+struct queue {
+	const struct vring_desc *desc;
+	const struct vring_avail *avail;
+	struct vring_used *used;
+	uint16_t next;
+	/* With O_DIRECT. */
+	struct io_uring ring;
+	unsigned in_ring;
+	bool kick_in_ring;
+	uint64_t kicks;
+};
+
+static bool empty(const struct queue *q)
+{
+	return __atomic_load_n(&q->avail->idx, __ATOMIC_ACQUIRE) == q->next;
+}
+
+static struct request *parse(const struct queue *q, uint16_t head)
+{
+	const struct vring_desc *d = q->desc;
+	const struct virtio_blk_outhdr *h = guest(d[head].addr, sizeof(*h));
+	struct request *r = &requests[head];
+	uint16_t i = d[head].next;
+
+	r->type = h->type;
+	r->off = (off_t)h->sector * 512;
+	for (r->n = 0; d[i].flags & VRING_DESC_F_NEXT; i = d[i].next)
+		r->v[r->n++] = (struct iovec){guest(d[i].addr, d[i].len), d[i].len};
+	r->status = guest(d[i].addr, 1);
+	return r;
+}
+
+static ssize_t transfer(const struct request *r)
+{
+	if (r->type == VIRTIO_BLK_T_IN)
+		return preadv(m.disk, r->v, r->n, r->off);
+	return r->type == VIRTIO_BLK_T_OUT ? pwritev(m.disk, r->v, r->n, r->off) : 0;
+}
+
+static void answer(struct queue *q, const struct request *r, ssize_t result)
+{
+	struct vring_used *used = q->used;
+
+	*r->status = result < 0 ? VIRTIO_BLK_S_IOERR : VIRTIO_BLK_S_OK;
 	used->ring[used->idx % m.num] = (struct vring_used_elem){
-		.id = head, .len = h->type == VIRTIO_BLK_T_IN ? (uint32_t)r + 1 : 1};
+		.id = (uint32_t)(r - requests),
+		.len = r->type == VIRTIO_BLK_T_IN ? (uint32_t)result + 1 : 1};
 	/* The entry before the index; the guest's load of it is the partner. */
 	__atomic_store_n(&used->idx, (uint16_t)(used->idx + 1), __ATOMIC_RELEASE);
 }
 
-static bool empty(const struct vring_avail *avail, uint16_t next)
+/* ---- with O_DIRECT, where a call waits for the disk: a ring for requests that come while others are out ---- */
+
+/* With the newest way of running completions that there is, as native.c. */
+static void ring_create(struct io_uring *ring)
 {
-	return __atomic_load_n(&avail->idx, __ATOMIC_ACQUIRE) == next;
+	if (io_uring_queue_init(QUEUE_SIZE, ring,
+				IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+					IORING_SETUP_TASKRUN_FLAG) &&
+	    io_uring_queue_init(QUEUE_SIZE, ring, 0))
+		errx(1, "io_uring is refused");
+}
+
+static void ring_add(struct queue *q, struct request *r)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&q->ring);
+
+	if (r->type == VIRTIO_BLK_T_IN)
+		io_uring_prep_readv(sqe, m.disk, r->v, (unsigned)r->n, (uint64_t)r->off);
+	else if (r->type == VIRTIO_BLK_T_OUT)
+		io_uring_prep_writev(sqe, m.disk, r->v, (unsigned)r->n, (uint64_t)r->off);
+	else
+		io_uring_prep_nop(sqe);
+	io_uring_sqe_set_data(sqe, r);
+	q->in_ring++;
+}
+
+/* What has come out of the ring, the doorbell too: its completion has no request. */
+static bool ring_reap(struct queue *q)
+{
+	struct io_uring_cqe *cqe;
+	bool any = false;
+
+	while (!io_uring_peek_cqe(&q->ring, &cqe)) {
+		struct request *r = io_uring_cqe_get_data(cqe);
+
+		if (r) {
+			answer(q, r, cqe->res);
+			q->in_ring--;
+		} else {
+			q->kick_in_ring = false;
+		}
+		io_uring_cqe_seen(&q->ring, cqe);
+		any = true;
+	}
+	return any;
+}
+
+static void ring_wait(struct queue *q)
+{
+	struct io_uring_sqe *sqe;
+
+	if (!q->kick_in_ring) {
+		sqe = io_uring_get_sqe(&q->ring);
+		io_uring_prep_read(sqe, m.kick, &q->kicks, sizeof(q->kicks), 0);
+		io_uring_sqe_set_data(sqe, NULL);
+		q->kick_in_ring = true;
+	}
+	io_uring_submit_and_wait(&q->ring, 1);
+}
+
+/* ---- its loop ---- */
+
+/* One that is alone is quicker without the ring. */
+static bool take_all(struct queue *q)
+{
+	bool any = false;
+
+	for (; !empty(q); any = true) {
+		struct request *r = parse(q, q->avail->ring[q->next++ % m.num]);
+
+		if (m.direct && (q->in_ring || !empty(q)))
+			ring_add(q, r);
+		else
+			answer(q, r, transfer(r));
+	}
+	if (any && q->in_ring)
+		io_uring_submit(&q->ring);
+	return any;
 }
 
 /* No doorbells are asked for while the thread is awake. */
-static void sleep_until_kicked(const struct vring_avail *avail, struct vring_used *used,
-			       uint16_t next)
+static void sleep_until_kicked(struct queue *q)
 {
 	uint64_t v;
 
-	used->flags = 0;
+	q->used->flags = 0;
 	__atomic_thread_fence(
 		__ATOMIC_SEQ_CST); /* the flag before the last look; the guest's fence is the partner */
-	if (empty(avail, next) && read(m.kick, &v, sizeof(v)) != sizeof(v))
-		err(1, "eventfd");
-	used->flags = VRING_USED_F_NO_NOTIFY;
+	if (empty(q)) {
+		if (m.direct)
+			ring_wait(q);
+		else if (read(m.kick, &v, sizeof(v)) != sizeof(v))
+			err(1, "eventfd");
+	}
+	q->used->flags = VRING_USED_F_NO_NOTIFY;
 }
 
 static void *serve(void *arg)
 {
-	struct vring_desc *d = guest(m.desc, QUEUE_SIZE * sizeof(*d));
-	struct vring_avail *avail = guest(m.avail, sizeof(*avail) + QUEUE_SIZE * 2);
-	struct vring_used *used =
-		guest(m.used, sizeof(*used) + QUEUE_SIZE * sizeof(struct vring_used_elem));
+	struct queue q = {
+		.desc = guest(m.desc, QUEUE_SIZE * sizeof(*q.desc)),
+		.avail = guest(m.avail, sizeof(*q.avail) + QUEUE_SIZE * 2),
+		.used = guest(m.used, sizeof(*q.used) + QUEUE_SIZE * sizeof(q.used->ring[0]))};
 	uint64_t idle_since = now_ns();
-	uint16_t next = 0;
 
-	used->flags = VRING_USED_F_NO_NOTIFY;
+	if (m.direct)
+		ring_create(&q.ring);
+	q.used->flags = VRING_USED_F_NO_NOTIFY;
 	for (;;) {
-		if (!empty(avail, next)) {
-			serve_one(d, avail->ring[next++ % m.num], used);
-			idle_since = m.poll_ns ? now_ns() : 0;
-		} else if (m.poll_ns && now_ns() - idle_since < m.poll_ns) {
+		bool any = take_all(&q);
+
+		if (m.direct)
+			any |= ring_reap(&q);
+		if (!any && m.poll_ns && now_ns() - idle_since < m.poll_ns) {
 			__builtin_ia32_pause();
-		} else {
-			sleep_until_kicked(avail, used, next);
-			idle_since = m.poll_ns ? now_ns() : 0;
+			continue;
 		}
+		if (!any)
+			sleep_until_kicked(&q);
+		idle_since = m.poll_ns ? now_ns() : 0;
 	}
 	return arg;
 }
@@ -339,10 +462,11 @@ int main(int argc, char **argv)
 	struct kvm_run *run;
 	struct stat st;
 
-	if (argc != 5)
-		errx(2, "usage: floor POLL_US PAYLOAD.elf CMDLINE DISK");
+	m.direct = argc == 6 && !strcmp(argv[5], "direct");
+	if (argc != 5 && !m.direct)
+		errx(2, "usage: floor POLL_US PAYLOAD.elf CMDLINE DISK [direct]");
 	m.poll_ns = strtoull(argv[1], NULL, 10) * 1000;
-	m.disk = open(argv[4], O_RDWR);
+	m.disk = open(argv[4], O_RDWR | (m.direct ? O_DIRECT : 0));
 	if (m.disk < 0 || fstat(m.disk, &st))
 		err(1, "%s", argv[4]);
 	m.sectors = (uint64_t)st.st_size / 512;

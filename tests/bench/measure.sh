@@ -47,8 +47,8 @@ kinds_of() { # KIND=JOB...
 	done
 }
 
-measure() { # WHO KIND=JOB...
-	local who=$1 pid line before=0 after field kinds jobs=""
+measure() { # MACHINE KIND=JOB...: machines.sh
+	local machine=$1 who=${1#*_} pid line before=0 after field kinds jobs=""
 	shift
 	[ $# -gt 0 ] || return 0
 	mapfile -t kinds < <(kinds_of "$@")
@@ -56,7 +56,7 @@ measure() { # WHO KIND=JOB...
 	rm -f "$work/helpers" "$work"/sock* "$dir"/share/small/n* "$ram"/small/n*
 	# Before the first job and after each the payload waits for a key, which it gets when the threads have been asked for their time.
 	exec 4<>"$work/keys"
-	exec 3< <("run_$who" "quick step$jobs" <"$work/keys")
+	exec 3< <("$machine" "quick step$jobs" <"$work/keys")
 	pid=$!
 	while IFS= read -r line <&3; do
 		case $line in
@@ -68,7 +68,7 @@ measure() { # WHO KIND=JOB...
 			continue
 			;;
 		*"Bail out!"*)
-			echo "bench: $who: $line" >&2
+			echo "bench: $machine: $line" >&2
 			continue
 			;;
 		*) continue ;;
@@ -86,15 +86,16 @@ measure() { # WHO KIND=JOB...
 		echo >&4
 	done
 	exec 3<&- 4<&-
+	wait $pid # it may have the disk for a moment longer
 	for pid in $(helpers); do kill "$pid" 2>/dev/null; done
-	[ ${#kinds[@]} = 0 ] || echo "bench: $who: ${#kinds[@]} results are missing: $(tail -n 1 "$work/stderr" 2>/dev/null)" >&2
+	[ ${#kinds[@]} = 0 ] || echo "bench: $machine: ${#kinds[@]} results are missing: $(tail -n 1 "$work/stderr" 2>/dev/null)" >&2
 }
 
 # The same operation as plain system calls of the host.
-native() { # KIND PATH OP BS QD
+native() { # KIND PATH OP BS QD [direct]
 	local line field
 	declare -A r=()
-	line=$("$dir/native" "$2" "$3" "$4" "$5" "$ms") || return 0
+	line=$("$dir/native" "$2" "$3" "$4" "$5" "$ms" ${6:+"$6"}) || return 0
 	for field in $line; do
 		r[${field%%=*}]=${field#*=}
 	done

@@ -2,10 +2,11 @@
 /*
  * native.c - the limit: the payload's operations as plain system calls of one thread on the host.
  *
- *   native PATH OP BS QD MS     prints the payload's RESULT line, as far as bench.sh reads it
+ *   native PATH OP BS QD MS [direct]     prints the payload's RESULT line, as far as bench.sh reads it
  *
- * PATH is a file for read, randread, write, randwrite (QD > 1 through io_uring), getattr and lookup; a directory with
- * the payload's small files for stat, openread, create, unlink, readdir and readdirplus (an operation is an entry).
+ * PATH is a file for read, randread, write, randwrite, randrw (QD > 1 through io_uring), getattr and lookup; a directory
+ * with the payload's small files for stat, openread, create, unlink, readdir and readdirplus (an operation is an entry).
+ * direct: the file with O_DIRECT.
  */
 #include "../../guest/payload/pattern.h"
 #include <dirent.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #define QD_MAX  64
+#define PAGE    4096u /* what slots' data begins on */
 #define WARM_NS 100000000ull
 #define FILES   1000u /* small ones, f0000.. and n0000.. */
 
@@ -28,11 +30,14 @@ static struct {
 	const char *path, *op;
 	uint32_t bs, qd;
 	uint64_t ns, blocks;
-	int fd;
-	bool write, once; /* once: FILES operations, no warm-up */
+	int fd, flags;
+	uint32_t writes; /* of 100 */
+	bool once;       /* FILES operations, no warm-up */
 	DIR *dir;
 	uint8_t *buf;
 } job;
+
+#define SLOT_BYTES ((job.bs + PAGE - 1) / PAGE * (size_t)PAGE)
 
 static uint64_t now_ns(void)
 {
@@ -62,15 +67,17 @@ static uint64_t offset(uint64_t i)
 
 /* ---- operations: each does number i, and says whether that was right ---- */
 
-static bool do_read(uint64_t i)
+static bool writes(void)
 {
-	return pread(job.fd, job.buf, job.bs, (off_t)offset(i)) == (ssize_t)job.bs;
+	return job.writes == 100 || (job.writes && random_u32() % 100 < job.writes);
 }
 
-static bool do_write(uint64_t i)
+static bool do_data(uint64_t i)
 {
 	uint64_t off = offset(i);
 
+	if (!writes())
+		return pread(job.fd, job.buf, job.bs, (off_t)off) == (ssize_t)job.bs;
 	pattern_fill(job.buf, job.bs, 0, off);
 	return pwrite(job.fd, job.buf, job.bs, (off_t)off) == (ssize_t)job.bs;
 }
@@ -152,14 +159,22 @@ static bool do_readdirplus(uint64_t i)
 static const struct {
 	const char *op;
 	bool (*one)(uint64_t i);
-	bool data, dir;
+	bool dir;
+	uint32_t writes;
 } operations[] = {
-	{"read", do_read, true, false},        {"randread", do_read, true, false},
-	{"write", do_write, true, false},      {"randwrite", do_write, true, false},
-	{"getattr", do_getattr, false, false}, {"lookup", do_lookup, false, false},
-	{"stat", do_stat, false, true},        {"openread", do_openread, false, true},
-	{"create", do_create, false, true},    {"unlink", do_unlink, false, true},
-	{"readdir", do_readdir, false, true},  {"readdirplus", do_readdirplus, false, true},
+	{"read", do_data, false, 0},
+	{"randread", do_data, false, 0},
+	{"write", do_data, false, 100},
+	{"randwrite", do_data, false, 100},
+	{"randrw", do_data, false, 25},
+	{"getattr", do_getattr, false, 0},
+	{"lookup", do_lookup, false, 0},
+	{"stat", do_stat, true, 0},
+	{"openread", do_openread, true, 0},
+	{"create", do_create, true, 0},
+	{"unlink", do_unlink, true, 0},
+	{"readdir", do_readdir, true, 0},
+	{"readdirplus", do_readdirplus, true, 0},
 };
 #define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
 
@@ -194,10 +209,10 @@ static void run_plain(struct count *c, bool (*one)(uint64_t))
 static void submit(struct io_uring *ring, uint64_t slot, uint64_t i)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
-	uint8_t *p = job.buf + slot * job.bs;
+	uint8_t *p = job.buf + slot * SLOT_BYTES;
 	uint64_t off = offset(i);
 
-	if (job.write) {
+	if (writes()) {
 		pattern_fill(p, job.bs, 0, off);
 		io_uring_prep_write(sqe, job.fd, p, job.bs, off);
 	} else {
@@ -213,7 +228,10 @@ static void run_uring(struct count *c)
 	uint64_t i = 0;
 	bool over = false;
 
-	if (io_uring_queue_init(QD_MAX, &ring, 0))
+	/* Completions deferred to the call that waits, where the kernel has that (6.1). */
+	if (io_uring_queue_init(QD_MAX, &ring,
+				IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN) &&
+	    io_uring_queue_init(QD_MAX, &ring, 0))
 		errx(1, "io_uring is refused");
 	for (; i < job.qd; i++)
 		submit(&ring, i, i);
@@ -235,7 +253,7 @@ static void open_file(void)
 {
 	struct stat st;
 
-	job.fd = open(job.path, O_RDWR);
+	job.fd = open(job.path, O_RDWR | job.flags);
 	if (job.fd < 0 || fstat(job.fd, &st))
 		err(1, "%s", job.path);
 	if (job.qd < 1 || job.qd > QD_MAX || (uint64_t)st.st_size < job.bs)
@@ -256,8 +274,8 @@ int main(int argc, char **argv)
 	struct count c = {0};
 	size_t o = 0;
 
-	if (argc != 6)
-		errx(2, "usage: native PATH OP BS QD MS");
+	if (argc != 6 && (argc != 7 || strcmp(argv[6], "direct")))
+		errx(2, "usage: native PATH OP BS QD MS [direct]");
 	job.path = argv[1];
 	job.op = argv[2];
 	job.bs = (uint32_t)atoi(argv[3]);
@@ -267,15 +285,16 @@ int main(int argc, char **argv)
 		o++;
 	if (o == OPERATIONS)
 		errx(2, "%s: unknown", job.op);
-	job.write = operations[o].one == do_write;
+	job.flags = argc == 7 ? O_DIRECT : 0;
+	job.writes = operations[o].writes;
 	job.once = operations[o].one == do_create || operations[o].one == do_unlink;
 	operations[o].dir ? open_dir() : open_file();
-	job.buf = mmap(NULL, (size_t)job.qd * job.bs + 1, PROT_READ | PROT_WRITE,
+	job.buf = mmap(NULL, (size_t)job.qd * SLOT_BYTES + 1, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (job.buf == MAP_FAILED)
 		err(1, "memory");
 	c.begun = now_ns();
-	if (job.qd > 1 && operations[o].data)
+	if (job.qd > 1 && operations[o].one == do_data)
 		run_uring(&c);
 	else
 		run_plain(&c, operations[o].one);

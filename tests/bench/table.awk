@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # table.awk GOALS RESULTS   medians, ratios and goals of what measure.sh noted, a block per row
 #
-# of qemu: to the better of virtiofsd's settings; of floor: to the better of the floor's two. cpu: microseconds of the
-# device's side per operation. spread: (largest - least) / median.
+# of qemu: to the better of virtiofsd's settings; of floor: to the better of the floor's two; of native: to the host's own
+# calls. cpu: microseconds of the device's side per operation. spread: (largest - least) / median.
 
 function median(s,   v, m, i, j, t) {
 	m = split(s, v, " ")
@@ -17,7 +17,7 @@ function median(s,   v, m, i, j, t) {
 
 function is_of(who, family) { return who == family || index(who, family "_") == 1 }
 
-# The best of a family (qemu, floor) in a row; 0 if nobody is there.
+# The best of a family (qemu, floor, or one name alone) in a row; 0 if nobody is there.
 function best(row, family,   w, m, b) {
 	b = 0
 	for (w = 1; w <= nwhos; w++)
@@ -65,12 +65,13 @@ function judge(g, row,   v, good) {
 	else missed[++nmissed] = row "  " text
 }
 
-function contender(row, who, qemu, floor, qemu_cpu,   m, spread, c) {
+function contender(row, who, qemu, floor, host, qemu_cpu,   m, spread, c) {
 	m = median(iops[row, who])
 	spread = m ? (largest - least) * 100 / m : 0
 	printf "    %-13s %9d /s", who, m
 	printf qemu ? sprintf("  %6.2f of qemu", m / qemu) : "%16s", ""
 	printf floor ? sprintf("  %5.2f of floor", m / floor) : "%16s", ""
+	printf host ? sprintf("  %5.2f of native", m / host) : "%17s", ""
 	if (who == "native") printf "%35s", ""
 	else {
 		c = median(cpu[row, who])
@@ -101,9 +102,9 @@ END {
 		row = rows[i]
 		split(row, part, "/")
 		printf "\n%s: %s%s, depth %d\n", part[1], part[2], part[3] ? " " part[3] : "", part[4]
-		qemu = best(row, "qemu"); floor = best(row, "floor"); qemu_cpu = best_cpu(row, "qemu")
+		qemu = best(row, "qemu"); floor = best(row, "floor"); host = best(row, "native"); qemu_cpu = best_cpu(row, "qemu")
 		for (w = 1; w <= nwhos; w++)
-			if ((row, names[w]) in iops) contender(row, names[w], qemu, floor, qemu_cpu)
+			if ((row, names[w]) in iops) contender(row, names[w], qemu, floor, host, qemu_cpu)
 		for (g = 1; g <= ngoals; g++) judge(g, row)
 	}
 	if (met + nmissed) printf "\ngoals: %d met, %d missed\n", met, nmissed
