@@ -5,15 +5,16 @@
 #   boot   exec to the first line of the guest's init, and what it cost: exits, port exits and (nested) page faults are
 #          counted by KVM up to that line; no device but a serial port
 #   fs     a share: random reads, a tar of small files, tree walks, writes (tests/bench/lab/share.sh)
+#   disk   random reads by two jobs (tests/bench/lab/disk.sh)
 #
-# ROWS says which ("boot fs"); WHO, which contenders of fs. The same Debian kernel (bzImage), initramfs and command line
-# for all, one CPU, 512 MiB. Contenders take turns; medians of ROUNDS (boot: 3, fs: 1). Runs where KVM runs Linux, else in the
+# ROWS says which ("boot fs disk"); WHO, which contenders of fs and disk. The same Debian kernel (bzImage), initramfs and command line
+# for all, one CPU, 512 MiB. Contenders take turns; medians of ROUNDS (boot: 3, else 1). Runs where KVM runs Linux, else in the
 # emulated machine of tests/lab, where only ratios and counts mean something. LKVM names kvmtool's binary, if there is one.
 # shellcheck disable=SC2317 # called by name
 set -u
 cd "$(dirname "$0")/.." || exit
 top=$PWD
-rows=${ROWS:-boot fs}
+rows=${ROWS:-boot fs disk}
 limit=120 # seconds for a boot
 initrd=$top/build/bench/lab.gz
 kernel=$top/build/kernel/vmlinuz
@@ -119,12 +120,14 @@ compare() {
 	table
 }
 
+. tests/bench/lab/run.sh
 . tests/bench/lab/share.sh
+. tests/bench/lab/disk.sh
 
 case " $rows " in
-*" boot "* | *" fs "*) ;;
+*" boot "* | *" fs "* | *" disk "*) ;;
 *)
-	echo "bench-lab: ROWS is boot, fs or both" >&2
+	echo "bench-lab: ROWS is of boot, fs and disk" >&2
 	exit 2
 	;;
 esac
@@ -132,12 +135,17 @@ all() {
 	case " $rows " in *" boot "*)
 		rounds=${ROUNDS:-3}
 		compare
-		rm -f "$work/console"
 		;;
 	esac
+	rounds=${ROUNDS:-1}
 	case " $rows " in *" fs "*)
-		rounds=${ROUNDS:-1}
-		share_compare
+		echo "share: $files small files, 1000 reads, 16 MiB in 1 MiB writes, 4 MB in 4 KiB writes; medians of $rounds"
+		guest_compare share
+		;;
+	esac
+	case " $rows " in *" disk "*)
+		echo "disk: 4k random reads, two jobs of depth 1; medians of $rounds"
+		guest_compare disk
 		;;
 	esac
 }
@@ -148,7 +156,7 @@ if [ "${BENCH_IN_LAB:-}" ]; then
 	exit
 fi
 prepare || exit
-case " $rows " in *" fs "*) share_prepare || exit ;; esac
+case " $rows " in *" fs "* | *" disk "*) guest_prepare || exit ;; esac
 if ./wherry doctor --quiet; then
 	work=$(mktemp -d) || exit 1
 	trap 'rm -rf "$work"' EXIT

@@ -1,8 +1,9 @@
 #!/usr/bin/awk -f
 # SPDX-License-Identifier: Apache-2.0
-# table.awk GOALS RESULTS   medians and goals of what share.sh noted, a block per piece of work
+# table.awk GOALS RESULTS   medians and goals of what run.sh noted, a block per piece of work
 #
-# exits, time and CPU less those of the work "empty"; exits and CPU per unit. Ratios are to qemu_auto.
+# exits, time and CPU less those of the work "empty"; exits and CPU per unit. Ratios are to qemu_auto of a share, qemu of a
+# disk.
 
 function median(s,   v, m, i, j, t) {
 	m = split(s, v, " ")
@@ -58,8 +59,9 @@ END {
 			}
 			t = net(w, who_, "time"); e = net(w, who_, "exits"); c = net(w, who_, "cpu")
 			qt = qe = qc = 0
-			if ((w, "qemu_auto") in units) {
-				qt = net(w, "qemu_auto", "time"); qe = net(w, "qemu_auto", "exits"); qc = net(w, "qemu_auto", "cpu")
+			peer_ = (w, "qemu") in units ? "qemu" : "qemu_auto"
+			if ((w, peer_) in units) {
+				qt = net(w, peer_, "time"); qe = net(w, peer_, "exits"); qc = net(w, peer_, "cpu")
 			}
 			u = units[w, who_]
 			printf "  %-20s %8.2f %8s %12.2f %8s %10.2f %8s %10d\n", who_, t, ratio(t, qt), e / u, ratio(e, qe),
