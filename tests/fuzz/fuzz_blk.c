@@ -132,6 +132,10 @@ static void publish(struct fakeguest *fg, struct input *in, struct request *r, b
 	r->hdr = (struct virtio_blk_outhdr){
 		.type = htole32(how & 0x80 ? (uint32_t)take(in, 4) : how % 10u),
 		.sector = htole64(how & 0x40 ? take(in, 8) : take(in, 1) % (SECTORS + 2))};
+	/* The model has no ranges: what they do is t_blk_range's. */
+	if (r->hdr.type == htole32(VIRTIO_BLK_T_DISCARD) ||
+	    r->hdr.type == htole32(VIRTIO_BLK_T_WRITE_ZEROES))
+		r->hdr.type = htole32(VIRTIO_BLK_T_FLUSH);
 	r->rd_len = (uint32_t)take(in, 1) % 9 * 512 + 16;
 	r->wr_len = (uint32_t)take(in, 1) % 8 * 512 + 1;
 	if (how & 0x20) {
