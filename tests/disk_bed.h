@@ -398,10 +398,20 @@ __attribute__((unused)) static unsigned dice(unsigned sides)
 __attribute__((unused)) static bool file_is(const char *path, const void *want, size_t n, off_t off)
 {
 	auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
-	auto_free char *got = malloc(n);
+	const char *p = want;
+	char got[KIB(16)];
 
-	need(fd >= 0 && got);
-	return pread(fd, got, n, off) == (ssize_t)n && !memcmp(got, want, n);
+	need(fd >= 0);
+	while (n) {
+		const size_t k = MIN(n, sizeof(got));
+
+		if (pread(fd, got, k, off) != (ssize_t)k || memcmp(got, p, k))
+			return false;
+		p += k;
+		off += (off_t)k;
+		n -= k;
+	}
+	return true;
 }
 
 #endif

@@ -73,7 +73,7 @@ static void host_is(int punch, int zero, int allocate, int discard)
 	host.err[DISCARD] = discard;
 }
 
-#define DISK_LEN (MIB(1) + 1536) /* the last block is not whole */
+#define DISK_LEN (KIB(600) + 1536) /* the last block is not whole */
 
 static uint8_t *model; /* what the disk has */
 
@@ -98,7 +98,7 @@ static void fill(const char *path, size_t len)
 	pattern(model, len, dice(250));
 	for (size_t i = 0; i < len; i++)
 		model[i] |= 1;
-	need(fd >= 0 && write(fd, model, len) == (ssize_t)len && !fsync(fd));
+	need(fd >= 0 && write(fd, model, len) == (ssize_t)len);
 }
 
 static int ranges(struct bed *b, struct disk *d, int kind, const struct disk_range *r, unsigned n)
@@ -184,10 +184,10 @@ static void test_zeroes(struct bed *b, const char *path, bool direct, const char
 		host.write_max = direct ? MAX(d->block, 4096u) : 1000;
 		host.interrupts = 5;
 		fill(path, d->size);
-		ok(zeroes(b, d, BED_ZERO, path, 512, KIB(600)) && !host.interrupts,
+		ok(zeroes(b, d, BED_ZERO, path, 512, KIB(300)) && !host.interrupts,
 		   "whatever the number of calls it takes");
 		host.interrupts = 5;
-		ok(zeroes(b, d, BED_UNMAP, path, KIB(700), KIB(300)) && !host.interrupts,
+		ok(zeroes(b, d, BED_UNMAP, path, KIB(350), KIB(200)) && !host.interrupts,
 		   "for either");
 		host_is(0, 0, 0, 0);
 		disk_put(d);
@@ -252,7 +252,7 @@ static void test_discard(struct bed *b, const char *path, bool direct, const cha
 
 	fill(path, d->size);
 	for (unsigned i = 0; i < ARRAY_LEN(r); i++)
-		r[i] = (struct disk_range){i * KIB(60) + i * 512, KIB(16) + i * 1024};
+		r[i] = (struct disk_range){i * KIB(36) + i * 512, KIB(16) + i * 1024};
 	is(ranges(b, d, BED_DISCARD, r, ARRAY_LEN(r)), 0, "%s, %s%s: sixteen discards", b->engine,
 	   what, direct ? " by O_DIRECT" : "");
 	for (unsigned i = 0; i < ARRAY_LEN(r); i++) {
@@ -392,9 +392,10 @@ static void test_below(struct bed *b, const struct bed_loop *l, const char *path
 	long before;
 
 	fill(l->path, d->size);
+	need(!bed_flush(b, d));
 	before = room(path);
-	is(range(b, d, BED_DISCARD, 0, KIB(512)), 0, "%s: a discard on a block device", b->engine);
-	ok(room(path) <= before - (long)KIB(512) / 512, "reaches what is below");
+	is(range(b, d, BED_DISCARD, 0, KIB(256)), 0, "%s: a discard on a block device", b->engine);
+	ok(room(path) <= before - (long)KIB(256) / 512, "reaches what is below");
 	ok(zeroes(b, d, BED_ZERO, l->path, 0, d->size), "zeroes too");
 	disk_put(d);
 }
@@ -432,7 +433,8 @@ static void test_engine(enum loop_engine engine)
 
 	if (!bed_start(&b, engine))
 		return;
-	for (unsigned i = 0; bed_base(i); i++) {
+	/* Either has the same pool for these: once through all places is enough, with the one that every host has. */
+	for (unsigned i = engine != LOOP_EPOLL; bed_base(i); i++) {
 		bed_make(bed_base(i));
 		test_disk(&b, bed_file("image", (off_t)DISK_LEN), bed_base(i));
 		test_hints(&b, false, bed_file("hints", (off_t)MIB(1)));
@@ -444,11 +446,13 @@ static void test_engine(enum loop_engine engine)
 		}
 		bed_end();
 	}
-	bed_make(bed_base(0));
-	test_loop_device(&b, 512);
-	test_loop_device(&b, 4096);
-	test_file_4kn(&b);
-	bed_end();
+	if (engine == LOOP_EPOLL) {
+		bed_make(bed_base(0));
+		test_loop_device(&b, 512);
+		test_loop_device(&b, 4096);
+		test_file_4kn(&b);
+		bed_end();
+	}
 	bed_stop(&b);
 }
 
