@@ -125,6 +125,28 @@ static void test_engine_asked(struct bed *b)
 	free(mem);
 }
 
+/* Each piece begins where it should, and ends where it should not: of some hosts that is too much to ask. */
+static void test_lengths(struct bed *b, struct disk *d, const char *what)
+{
+	uint8_t *mem = memory(3 * PAGE), *got = memory(PAGE);
+	const size_t first = d->block == 512 ? 500 : 512;
+	struct bed_op o = {.kind = BED_WRITE,
+			   .disk = d,
+			   .iov = {{mem, first}, {mem + PAGE, PAGE - first}},
+			   .niov = 2};
+
+	disk_bounce_fini(&b->bounce);
+	pattern(mem, 2 * PAGE, 17);
+	bed_run(b, &o, 1);
+	ok(o.res == PAGE && b->bounce.buf, "%s, %s: pieces that are no whole blocks are bounced",
+	   b->engine, what);
+	is(bed_rw(b, d, false, got, PAGE, 0), PAGE, "each where it belongs");
+	ok(!memcmp(got, mem, first) && !memcmp(got + first, mem + PAGE, PAGE - first),
+	   "one behind the other");
+	free(mem);
+	free(got);
+}
+
 /* ---- everything at once ---- */
 
 #define OPS 24
@@ -483,6 +505,7 @@ static void test_disk(struct bed *b, const char *path, uint32_t block, const cha
 
 	need(d->size == DISK_LEN && (d->block == 512) == (block == 512));
 	test_ways(b, d, path, what);
+	test_lengths(b, d, what);
 	test_all(b, d, path, what);
 	test_line(b, d, what);
 	disk_put(d);
