@@ -278,7 +278,8 @@ static void again_is(const struct disk *old, const char *path, uint64_t size, co
 
 	is(again_logged(&d, old, path, log), 0, "%s", what);
 	is(d->size, size, "and the size is the new one");
-	ok(d != old && !log[0], "in a disk of its own, without a word");
+	ok(d != old && d->file.fd == old->file.fd && !log[0],
+	   "in a disk of its own, on the same file, without a word");
 	ok(d->readonly == old->readonly && d->direct == old->direct && d->block == old->block &&
 		   d->mem_align == old->mem_align && d->is_blockdev == old->is_blockdev &&
 		   !memcmp(&d->geometry, &old->geometry, sizeof(d->geometry)),
