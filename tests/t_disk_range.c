@@ -310,6 +310,19 @@ static void test_hints(struct bed *b, bool is_blockdev, const char *path)
 	disk_put(d);
 }
 
+/* A signal is no refusal: there is no other way to be looked for. */
+static void test_interrupted(struct bed *b)
+{
+	struct disk *d = open_it(bed_file("signals", (off_t)MIB(1)), false, false);
+
+	host_is(0, 0, 0, 0);
+	host.interrupts = 3;
+	is(range(b, d, BED_UNMAP, 0, 4096), 0, "%s: a call that is interrupted", b->engine);
+	is(host.n[PUNCH], 4, "is made until it is not");
+	is(host.n[ZERO] + host.n[WRITE], 0, "and no other");
+	disk_put(d);
+}
+
 /* ---- errors ---- */
 
 static void test_errors(struct bed *b, bool direct)
@@ -438,6 +451,7 @@ static void test_engine(enum loop_engine engine)
 		bed_make(bed_base(i));
 		test_disk(&b, bed_file("image", (off_t)DISK_LEN), bed_base(i));
 		test_hints(&b, false, bed_file("hints", (off_t)MIB(1)));
+		test_interrupted(&b);
 		for (unsigned direct = 0; direct < 2; direct++) {
 			test_room(&b, bed_base(i), direct, false);
 			test_room(&b, bed_base(i), direct, true);
