@@ -3,7 +3,6 @@
  * t_disk.c - disk: what may be an image, its size and lock, the same again, operations and flushes on both engines.
  */
 #include "disk_bed.h"
-#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -294,7 +293,8 @@ static void test_again(bool direct)
 	char log[500];
 	int link = open(in_bed("same"), O_RDWR | O_CLOEXEC);
 
-	need(link >= 0 && !disk_open(&d, "blk0", &cfg));
+	need(link >= 0);
+	need(!disk_open(&d, "blk0", &cfg));
 	again_is(d, NULL, MIB(1), "an image that has not changed is there again");
 	need(!ftruncate(link, (off_t)MIB(3)));
 	again_is(d, NULL, MIB(3), "one that grew as well");
@@ -363,7 +363,8 @@ static void test_again_lock(void)
 		disk_put(d[i]);
 	}
 	ok(!is_locked(path), "and gone with the last");
-	need(!open_logged(&d[0], path, false, log) && !again_logged(&d[1], d[0], NULL, log));
+	need(!open_logged(&d[0], path, false, log));
+	need(!again_logged(&d[1], d[0], NULL, log));
 	disk_put(d[1]);
 	ok(is_locked(path), "the new one may go first");
 	disk_put(d[0]);
@@ -481,7 +482,8 @@ static void test_flush(struct bed *b)
 	struct disk *d, *before, *after, *other;
 	char log[500], buf[512] = "";
 
-	need(!open_logged(&d, path, false, log) && !again_logged(&before, d, NULL, log));
+	need(!open_logged(&d, path, false, log));
+	need(!again_logged(&before, d, NULL, log));
 	is(bed_flush(b, d), 0, "%s: a flush succeeds", name);
 	is(flush_broken(b, d), -EINVAL, "%s: one that fails says so", name);
 	is(bed_flush(b, d), -EINVAL, "%s: and all that follow, though the file could now", name);
@@ -503,7 +505,8 @@ static void test_flush(struct bed *b)
 	is(bed_flush(b, d), 0, "%s: as often as one likes", name);
 	disk_put(d);
 
-	need(!open_logged(&d, path, false, log) && !again_logged(&after, d, NULL, log));
+	need(!open_logged(&d, path, false, log));
+	need(!again_logged(&after, d, NULL, log));
 	is(flush_broken(b, after), -EINVAL, "%s: what the later one loses", name);
 	is(bed_flush(b, d), -EINVAL, "%s: the earlier one has lost", name);
 	disk_put(d);

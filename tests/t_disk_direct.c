@@ -6,7 +6,7 @@
  * libc's, so that a file on any host can have large blocks; aligned_alloc, so that there may be no memory.
  */
 #include "disk_bed.h"
-#include <pthread.h>
+#include <sys/resource.h>
 
 static unsigned fake_block; /* of files, by statx; 0: the truth */
 static bool no_memory;
@@ -450,32 +450,56 @@ static void test_short(struct bed *b)
 	free(got);
 }
 
+/* No file of this process is written behind that. */
+static void limit_files(rlim_t size)
+{
+	struct rlimit l;
+
+	need(!getrlimit(RLIMIT_FSIZE, &l));
+	l.rlim_cur = MIN(size, l.rlim_max);
+	need(!setrlimit(RLIMIT_FSIZE, &l));
+}
+
+/* A file that finds no room for more than a MiB: in a tmpfs, or else for this process. What writing more says. */
+static int full_begin(const char **path, off_t size)
+{
+	if (bed_mount("small", "tmpfs", "size=1m")) {
+		*path = bed_file("small/image", size);
+		return -ENOSPC;
+	}
+	*path = bed_file("image", size);
+	limit_files(MIB(1));
+	return -EFBIG;
+}
+
+static void full_end(const char *path, int err)
+{
+	need(!unlink(path));
+	if (err == -ENOSPC)
+		bed_unmount("small");
+	else
+		limit_files(RLIM_INFINITY);
+}
+
 static void test_full(struct bed *b)
 {
 	uint8_t *mem = memory(MIB(4) + 1);
 	const char *path;
-	struct disk *d;
+	const int err = full_begin(&path, (off_t)MIB(4));
+	struct disk *d = open_direct(path, false);
 	int n;
 
-	if (!bed_mount("small", "tmpfs", "size=1m")) {
-		skip("no right to mount", "a host that is full");
-		free(mem);
-		return;
-	}
-	path = bed_file("small/image", (off_t)MIB(4));
-	d = open_direct(path, false);
 	pattern(mem, MIB(4) + 1, 2);
 	n = bed_rw(b, d, true, mem + 1, MIB(4), 0);
 	ok(n >= (int)KIB(512) && n <= (int)MIB(1), "%s: a host that is full takes what it can",
 	   b->engine);
 	ok(file_is(path, mem + 1, (size_t)n, 0), "as it is");
-	is(bed_rw(b, d, true, mem + 1, MIB(1), MIB(2)), -ENOSPC, "and then says that it is");
-	is(bed_rw(b, d, true, mem, MIB(1), MIB(2)), -ENOSPC, "by every way");
-	is(bed_rw(b, d, true, mem, PAGE + 512, MIB(2) + 512), -ENOSPC, "there is");
+	is(bed_rw(b, d, true, mem + 1, MIB(1), MIB(2)), err, "and then says that it is");
+	is(bed_rw(b, d, true, mem, MIB(1), MIB(2)), err, "by every way");
+	is(bed_rw(b, d, true, mem, PAGE + 512, MIB(2) + 512), err, "there is");
 	is(bed_rw(b, d, false, mem + 1, PAGE, MIB(3)), PAGE, "it can still be read");
 	disk_put(d);
-	need(!unlink(path));
-	bed_unmount("small");
+	full_end(path, err);
 	free(mem);
 }
 

@@ -221,8 +221,9 @@ static void test_blockdev(uint32_t block)
 		skip(strerror(errno), "a block device with blocks of %u", block);
 		return;
 	}
-	need(!ioctl(l.fd, BLKPBSZGET, &physical) && !ioctl(l.fd, BLKIOMIN, &io_min) &&
-	     !ioctl(l.fd, BLKIOOPT, &io_opt));
+	need(!ioctl(l.fd, BLKPBSZGET, &physical));
+	need(!ioctl(l.fd, BLKIOMIN, &io_min));
+	need(!ioctl(l.fd, BLKIOOPT, &io_opt));
 	want.physical = physical;
 	want.io_min = io_min;
 	want.io_opt = io_opt;
