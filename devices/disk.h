@@ -24,14 +24,14 @@
 /* Block sizes in bytes. For the guest's eyes only: any whole sector of 512 bytes can be read and written. */
 struct disk_geometry {
 	uint32_t logical; /* 512 for files; a block device's logical block size */
-	uint32_t
-		physical; /* a power of two, at least logical: less than this makes the host read before it writes */
-	uint32_t
-		align; /* bytes that the first physical block is short of: of a partition that does not begin on one */
-	uint32_t io_min,
-		io_opt; /* what one transfer should have at least, and best (a stripe); 0: the host does not say */
-	uint32_t
-		discard; /* what is given back is whole ones of these; 0: discards come to nothing here */
+	/* A power of two, at least logical: less than this makes the host read before it writes. */
+	uint32_t physical;
+	/* Bytes that the first physical block is short of: of a partition that does not begin on one. */
+	uint32_t align;
+	/* What one transfer should have at least (never 0), and best (a stripe; 0: the host does not say). */
+	uint32_t io_min, io_opt;
+	/* What is given back is whole ones of these; 0: discards come to nothing here. */
+	uint32_t discard;
 };
 
 struct disk {
@@ -42,8 +42,8 @@ struct disk {
 	 * blocks. Else fd is -1.
 	 */
 	struct io_file cached;
-	uint64_t
-		size; /* bytes; a multiple of 512, the rest of the file is not shown (logged once) */
+	/* Bytes; a multiple of 512, the rest of the file is not shown (logged once). */
+	uint64_t size;
 	bool readonly, is_blockdev, direct;
 	/*
 	 * Of direct: what the address of each piece of memory, and what its length and the offset of a transfer must be a
@@ -53,16 +53,13 @@ struct disk {
 	uint32_t mem_align, block;
 	struct disk_geometry geometry;
 
-	/* Private. */
-	struct disk *
-		lender; /* whose descriptors these are, by disk_again(); NULL: its own. A reference */
-
-	/* Private, all atomic, and all that changes. */
+	/* Private: whose descriptors these are, a reference by disk_again(); NULL: its own. */
+	struct disk *lender;
+	/* Private, all atomic, and all that changes; but for refs, the lender's count. */
 	unsigned refs;
-	/* The lender's, for those that borrow: */
 	int lost; /* 0, or the -errno of a flush that failed, see disk_flush() */
-	bool no_punch, no_zero, no_allocate,
-		no_discard; /* calls that the host was found not to know */
+	/* The host was found not to know that. */
+	bool no_punch, no_zero, no_allocate, no_discard;
 };
 
 struct disk_config {

@@ -19,7 +19,7 @@
 struct search {
 	struct stat file;
 	int proc;       /* /proc */
-	unsigned files; /* looked at */
+	unsigned files; /* and processes, looked at */
 	struct disk_holder found;
 };
 
@@ -94,6 +94,7 @@ static void search_process(struct search *s, const char *pid)
 	struct dirent *e;
 	DIR *d;
 
+	s->files++;
 	snprintf(path, sizeof(path), "%s/fdinfo", pid);
 	d = list(s, path);
 	while (d && !s->found.pid && s->files < FILES_MAX && (e = readdir(d)))
