@@ -252,9 +252,10 @@ void virtio_config_read(struct virtio_dev *dev, uint64_t off, void *data, unsign
 	pthread_mutex_unlock(&dev->lock);
 }
 
+/* What lies before them is, unsigned, far behind them. */
 static bool config_writable(const struct virtio_dev *dev, uint64_t at)
 {
-	return at >= dev->config_rw && at - dev->config_rw < dev->config_rw_len;
+	return at - dev->config_rw < dev->config_rw_len;
 }
 
 /*

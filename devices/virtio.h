@@ -88,7 +88,7 @@ struct virtio_dev {
 	size_t config_len;
 	/*
 	 * The bytes of it that the driver may write, from FEATURES_OK on; the device loads them when it needs them (one byte,
-	 * relaxed). The rest is read-only.
+	 * relaxed). The rest is read-only. A reset leaves them alone: negotiated() says what the next driver finds.
 	 */
 	size_t config_rw, config_rw_len;
 

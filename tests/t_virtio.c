@@ -7,7 +7,11 @@
  */
 #include "fakeguest.h"
 #include "tap.h"
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
 #include <semaphore.h>
+#include <time.h>
 
 #define EVENT_IDX (1ull << VIRTIO_RING_F_EVENT_IDX)
 #define INDIRECT  (1ull << VIRTIO_RING_F_INDIRECT_DESC)
@@ -34,6 +38,17 @@ struct probe {
 	sem_t holding;     /* one more is held */
 	sem_t stopping;    /* stop() was called */
 	struct loop_work release;
+
+	/* Queue 0 is held when so many more have been answered; UINT_MAX: never. */
+	unsigned tokens;
+	unsigned refused; /* put back */
+	struct loop_work refill;
+	struct poller watcher; /* of the thread: arm() is called each time it is about to sleep */
+	unsigned arms;         /* atomic */
+
+	/* Of the vCPU that sets FEATURES_OK. */
+	unsigned negotiations;
+	bool negotiated_late, negotiated_unlocked;
 };
 
 static struct probe *probe_of(struct virtio_dev *v)
@@ -61,6 +76,25 @@ static void hold(struct probe *p, struct req *r)
 	sem_post(&p->holding);
 }
 
+/* What the driver may write is loaded as devices do; t_hammer writes it meanwhile. */
+static void look_at_config(const struct virtio_dev *v)
+{
+	const uint8_t *config = v->config;
+
+	for (size_t i = v->config_rw; i < v->config_rw + v->config_rw_len; i++)
+		(void)__atomic_load_n(&config[i], __ATOMIC_RELAXED);
+}
+
+static void throttle(struct probe *p, struct chain *c)
+{
+	struct virtq *vq = c->vq;
+
+	virtq_putback(c);
+	virtq_hold(vq);
+	p->refused++;
+	sem_post(&p->holding);
+}
+
 static void probe_kick(struct virtio_dev *v, struct virtq *vq)
 {
 	struct probe *p = probe_of(v);
@@ -68,11 +102,16 @@ static void probe_kick(struct virtio_dev *v, struct virtq *vq)
 	int r;
 
 	__atomic_fetch_add(&p->kicks, 1, __ATOMIC_RELAXED);
+	look_at_config(v);
 	while ((r = virtq_pop(vq, &c)) == 1) {
-		if (vq->index == ECHO)
-			echo((struct req *)c);
-		else
+		if (vq->index == HOLD) {
 			hold(p, (struct req *)c);
+		} else if (!p->tokens) {
+			throttle(p, c);
+		} else {
+			p->tokens -= p->tokens != UINT_MAX;
+			echo((struct req *)c);
+		}
 	}
 	if (r < 0)
 		virtio_broken(v, vq, "test");
@@ -88,6 +127,41 @@ static void release_all(struct probe *p)
 static void release_work(struct loop_work *w)
 {
 	release_all(container_of(w, struct probe, release));
+}
+
+/* As the timer of a device would. */
+static void refill_work(struct loop_work *w)
+{
+	struct probe *p = container_of(w, struct probe, refill);
+
+	p->tokens = UINT_MAX;
+	virtq_release(&p->v.vq[ECHO]);
+	probe_kick(&p->v, &p->v.vq[ECHO]);
+}
+
+static bool watcher_poll(struct poller *p)
+{
+	(void)p;
+	return false;
+}
+
+static bool watcher_arm(struct poller *p)
+{
+	__atomic_fetch_add(&container_of(p, struct probe, watcher)->arms, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+static void probe_negotiated(struct virtio_dev *v)
+{
+	struct probe *p = probe_of(v);
+	bool free = !pthread_mutex_trylock(&v->lock);
+
+	if (free)
+		pthread_mutex_unlock(&v->lock);
+	p->negotiated_unlocked |= free;
+	p->negotiated_late |= virtio_status_read(v) & S(FEATURES_OK);
+	p->negotiations++;
+	p->config[4] = virtio_has(v, 5);
 }
 
 static int probe_start(struct virtio_dev *v)
@@ -108,8 +182,10 @@ static void probe_stop(struct virtio_dev *v)
 	sem_post(&p->stopping);
 }
 
-static const struct virtio_ops probe_ops = {
-	.start = probe_start, .kick = probe_kick, .stop = probe_stop};
+static const struct virtio_ops probe_ops = {.negotiated = probe_negotiated,
+					    .start = probe_start,
+					    .kick = probe_kick,
+					    .stop = probe_stop};
 
 static void probe_init(struct probe *p)
 {
@@ -122,9 +198,14 @@ static void probe_init(struct probe *p)
 				  .req_size = sizeof(struct req),
 				  .features = 1 << 5,
 				  .config = p->config,
-				  .config_len = sizeof(p->config)},
+				  .config_len = sizeof(p->config),
+				  .config_rw = 2,
+				  .config_rw_len = 3},
 			    .config = {1, 2, 3, 4, 5, 6},
-			    .release.fn = release_work};
+			    .release.fn = release_work,
+			    .tokens = UINT_MAX,
+			    .refill.fn = refill_work,
+			    .watcher = {.poll = watcher_poll, .arm = watcher_arm}};
 	sem_init(&p->holding, 0, 0);
 	sem_init(&p->stopping, 0, 0);
 }
@@ -177,6 +258,29 @@ static void t_echo(const char *engine, uint64_t features, uint16_t size)
 	}
 	ok(!bad, "2000 requests one by one, %s, features 0x%llx, ring of %u", engine,
 	   (unsigned long long)features, size);
+	fg_destroy(fg);
+	unsetenv("WHERRY_ENGINE");
+}
+
+/* The device's own choice goes before the environment's. */
+static void t_engine(enum loop_engine engine, const char *name)
+{
+	struct fakeguest *fg;
+	struct probe p;
+	char c;
+
+	if (!engine_works(name)) {
+		skip("this host refuses io_uring", "a device that asks for %s", name);
+		return;
+	}
+	setenv("WHERRY_ENGINE", engine == LOOP_EPOLL ? "uring" : "epoll", 1);
+	fg = fg_create(MIB(16));
+	probe_init(&p);
+	p.v.engine = engine;
+	fg_attach(fg, &p.v);
+	fg_start(fg, EVENT_IDX, 8);
+	ok(!strcmp(iothread_engine(p.v.io), name) && fg_call(&fg->q[ECHO], "x", 1, &c, 1) == 1,
+	   "a device that asks for %s has it", name);
 	fg_destroy(fg);
 	unsetenv("WHERRY_ENGINE");
 }
@@ -510,6 +614,133 @@ static void t_batch(void)
 	fg_destroy(fg);
 }
 
+/* ---- a queue that is held ---- */
+
+static void watch_sleeps(void *arg)
+{
+	struct probe *p = arg;
+
+	loop_poll_add(p->v.io, &p->watcher);
+}
+
+static void name_thread(void *arg)
+{
+	*(pid_t *)arg = gettid();
+}
+
+static char thread_state(pid_t tid)
+{
+	char path[64], text[256];
+	const char *end;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	need(n > 0);
+	text[n] = 0;
+	end = strrchr(text, ')');
+	need(end && end[1] == ' ');
+	return end[2];
+}
+
+/* It has asked for events, found nothing, and the kernel says that it sleeps; one that spins never comes there. */
+static bool falls_asleep(struct probe *p, pid_t tid)
+{
+	time_t deadline = time(NULL) + 10;
+	unsigned arms;
+	bool asleep;
+
+	do {
+		arms = __atomic_load_n(&p->arms, __ATOMIC_RELAXED);
+		asleep = arms && thread_state(tid) == 'S' &&
+			 arms == __atomic_load_n(&p->arms, __ATOMIC_RELAXED);
+		if (!asleep)
+			sched_yield();
+	} while (!asleep && time(NULL) < deadline);
+	return asleep;
+}
+
+static void add_numbers(struct fg_queue *q, unsigned from, unsigned to)
+{
+	for (unsigned i = from; i < to; i++) {
+		struct fg_buf rd = {&i, sizeof(i)}, wr = {NULL, sizeof(i)};
+
+		fg_add(q, &rd, 1, &wr, 1, NULL);
+	}
+}
+
+static unsigned used_numbers(struct fg_queue *q, unsigned n)
+{
+	unsigned bad = 0;
+	uint32_t len;
+
+	while (n--)
+		bad += fg_used(q, &len) < 0 || len != sizeof(unsigned);
+	return bad;
+}
+
+static void close_gate(void *arg)
+{
+	((struct probe *)arg)->tokens = 2;
+}
+
+static void open_gate(void *arg)
+{
+	((struct probe *)arg)->tokens = UINT_MAX;
+}
+
+static unsigned kicks_of(struct probe *p)
+{
+	return __atomic_load_n(&p->kicks, __ATOMIC_RELAXED);
+}
+
+/* As a limit of the rate does it: two go through, the next one is put back, and the queue waits to be let on. */
+static void t_held(uint64_t features)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	struct fg_queue *q = &fg->q[ECHO];
+	unsigned kicks, bad = 0, awake = 0, disturbed = 0;
+	pid_t tid;
+	char c;
+
+	loop_call(p.v.io, name_thread, &tid);
+	loop_call(p.v.io, watch_sleeps, &p);
+	fg_start(fg, features, 64);
+	for (unsigned round = 0; round < 3; round++) {
+		loop_call(p.v.io, close_gate, &p);
+		add_numbers(q, 0, 5);
+		bad += used_numbers(q, 2);
+		sem_wait(&p.holding);
+		awake += !falls_asleep(&p, tid);
+		kicks = kicks_of(&p);
+		add_numbers(q, 5, 25);
+		for (unsigned i = 0; i < 20; i++)
+			fg_kick(q);
+		awake += !falls_asleep(&p, tid);
+		disturbed += kicks_of(&p) - kicks;
+		loop_post(p.v.io, &p.refill);
+		bad += used_numbers(q, 23);
+		for (unsigned i = 0; i < 50; i++)
+			bad += fg_call(q, "x", 1, &c, 1) != 1;
+	}
+	is(awake, 0, "features 0x%llx: the thread of a queue that is held sleeps",
+	   (unsigned long long)features);
+	is(disturbed, 0, "and hears no kicks");
+	is(bad, 0, "when it is released all is answered, and kicks are heard again");
+	loop_call(p.v.io, close_gate, &p);
+	add_numbers(q, 0, 5);
+	sem_wait(&p.holding);
+	fg_reset(fg);
+	is(virtio_status_read(&p.v), 0, "a queue that is held can be reset");
+	loop_call(p.v.io, open_gate, &p);
+	fg_start(fg, features, 64);
+	is(fg_call(q, "x", 1, &c, 1), 1, "and is not held then");
+	fg_destroy(fg);
+	is(p.refused, 4, "each time one request was put back");
+}
+
 /* ---- reset with requests in flight ---- */
 
 static void *reset_thread(void *arg)
@@ -616,6 +847,68 @@ static void t_config(void)
 	fg_destroy(fg);
 }
 
+/* Any offset and length; only bytes 2 to 4 are the driver's, and not before it has said what it knows. */
+static void t_config_write(void)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	struct virtio_dev *v = &p.v;
+	uint32_t gen = virtio_config_generation(v);
+	uint8_t want[6], fill = 0x80, data[10];
+	unsigned bad = 0;
+
+	memset(data, 0xee, sizeof(data));
+	virtio_config_write(v, 0, data, 6);
+	ok(!memcmp(p.config, "\1\2\3\4\5\6", 6), "configuration is not written before FEATURES_OK");
+	fg_start(fg, 0, 8);
+	memcpy(want, p.config, 6);
+	for (unsigned off = 0; off < 10; off++)
+		for (unsigned len = 0; len <= sizeof(data); len++) {
+			for (unsigned i = 0; i < len; i++) {
+				data[i] = fill++;
+				if (off + i >= 2 && off + i < 5)
+					want[off + i] = data[i];
+			}
+			virtio_config_write(v, off, data, len);
+			bad += memcmp(p.config, want, 6) != 0;
+		}
+	is(bad, 0, "afterwards the bytes that are the driver's, whatever else an access covers");
+	for (unsigned i = 0; i < 10; i++)
+		virtio_config_write(v, UINT64_MAX - i, data, sizeof(data));
+	ok(!memcmp(p.config, want, 6), "none where offset and length wrap");
+	ok(virtio_config_generation(v) == gen && !config_irqs(fg),
+	   "neither interrupt nor generation tells the driver of it");
+	fg_reset(fg);
+	virtio_config_write(v, 0, "\0\0\0\0\0\0", 6);
+	ok(!memcmp(p.config, want, 6), "and none after a reset");
+	fg_destroy(fg);
+}
+
+static void t_negotiated(void)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	struct virtio_dev *v = &p.v;
+	uint8_t b;
+
+	negotiate(v, 1 << 5, 0, 0);
+	negotiate(v, 1 << 6, 1, 0);
+	is(p.negotiations, 0, "features that are refused are not told to the device");
+	negotiate(v, 1 << 5, 1, 0);
+	is(p.negotiations, 1, "those that are accepted are, when FEATURES_OK is set");
+	virtio_config_read(v, 4, &b, 1);
+	is(b, 1, "so that its configuration can say what follows from them");
+	virtio_status_write(v, S(FEATURES_OK));
+	virtio_status_write(v, S(DRIVER_OK));
+	is(p.negotiations, 1, "once");
+	negotiate(v, 0, 1, 0);
+	virtio_config_read(v, 4, &b, 1);
+	ok(p.negotiations == 2 && b == 0, "and again to the next driver");
+	ok(!p.negotiated_late && !p.negotiated_unlocked,
+	   "under the lock, before the driver can read FEATURES_OK back");
+	fg_destroy(fg);
+}
+
 static void t_no_config(void)
 {
 	struct fakeguest *fg = fg_create(MIB(16));
@@ -624,10 +917,14 @@ static void t_no_config(void)
 
 	probe_init(&p);
 	p.v.config = NULL;
-	p.v.config_len = 0;
+	p.v.config_len = p.v.config_rw = p.v.config_rw_len = 0;
 	fg_attach(fg, &p.v);
 	virtio_config_read(&p.v, 0, b, 4);
 	ok(!memcmp(b, "\0\0\0\0", 4), "a device without configuration reads 0");
+	negotiate(&p.v, 0, 1, 0);
+	virtio_config_write(&p.v, 0, "\1\1\1\1", 4);
+	virtio_config_read(&p.v, 0, b, 4);
+	ok(!memcmp(b, "\0\0\0\0", 4), "also when it was written");
 	fg_destroy(fg);
 }
 
@@ -667,6 +964,7 @@ static void *hammer(void *arg)
 		virtio_queue_kick(fg->dev, x % 3);
 		virtio_driver_features_write(fg->dev, x % 3, x & 8 ? 1 : x);
 		virtio_config_read(fg->dev, x % 16, b, 8);
+		virtio_config_write(fg->dev, x % 16, b, x % 9);
 		virtio_status_write(fg->dev, x & 0x70 ? (uint8_t)(x >> 4) : 0);
 	}
 	return NULL;
@@ -697,6 +995,8 @@ static void all(uint32_t us)
 	t_echo("epoll", EVENT_IDX | INDIRECT, 64);
 	t_echo("uring", 0, 64);
 	t_echo("uring", EVENT_IDX, 64);
+	t_engine(LOOP_EPOLL, "epoll");
+	t_engine(LOOP_URING, "uring");
 	t_pipeline(0);
 	t_pipeline(EVENT_IDX | INDIRECT);
 	t_any_layout();
@@ -707,9 +1007,13 @@ static void all(uint32_t us)
 	t_broken();
 	t_bad_start();
 	t_batch();
+	t_held(0);
+	t_held(EVENT_IDX);
 	t_reset_in_flight();
 	t_rebind();
 	t_config();
+	t_config_write();
+	t_negotiated();
 	t_no_config();
 	t_not_running();
 	t_hammer();

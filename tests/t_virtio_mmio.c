@@ -151,8 +151,35 @@ static void t_widths(struct rig *r)
 	is(rd(r, VIRTIO_MMIO_CONFIG + 6, 4), 0, "and wholly past it");
 	is(rd(r, 0xffc, 4), 0, "to the end of the window");
 	wr(r, VIRTIO_MMIO_CONFIG, 8, UINT64_MAX);
-	is(rd(r, VIRTIO_MMIO_CONFIG, 8), 0x060504030201, "and is not the driver's to write");
+	is(rd(r, VIRTIO_MMIO_CONFIG, 8), 0x060504030201,
+	   "and, before FEATURES_OK, not the driver's to write");
 	is(rd32(r, VIRTIO_MMIO_CONFIG_GENERATION), 0, "the generation is readable");
+}
+
+/* B13: any width, at any place; what lies outside of the driver's bytes, or outside of the area, is left alone. */
+static void t_config_write(struct rig *r)
+{
+	uint64_t was = rd(r, VIRTIO_MMIO_CONFIG, 8), v = 0x8182838485868788;
+	unsigned bad = 0;
+
+	start(r);
+	for (unsigned len = 1; len <= 8; len++)
+		for (unsigned off = 0; off < 9; off++) {
+			v += 0x0102030405060708;
+			wr(r, VIRTIO_MMIO_CONFIG + off, len, v);
+			was = echo_config_after(was, off, len, v);
+			bad += rd(r, VIRTIO_MMIO_CONFIG, 8) != was;
+		}
+	is(bad, 0, "the driver writes the bytes that are its own, in any width, and no others");
+	wr(r, VIRTIO_MMIO_CONFIG - 4, 8, UINT64_MAX);
+	wr(r, VIRTIO_MMIO_CONFIG - 1, 4, UINT64_MAX);
+	wr(r, 0xff8, 8, UINT64_MAX);
+	is(rd(r, VIRTIO_MMIO_CONFIG, 8), was, "an access that begins in a register is none");
+	ok(rd32(r, VIRTIO_MMIO_CONFIG_GENERATION) == 0 && irq_silent(&r->m->irq),
+	   "what the driver writes is no news to it");
+	wr32(r, VIRTIO_MMIO_STATUS, 0);
+	wr(r, VIRTIO_MMIO_CONFIG, 8, 0);
+	is(rd(r, VIRTIO_MMIO_CONFIG, 8), was, "after a reset it has none until FEATURES_OK");
 }
 
 static void same_again(struct virtio_dev *v, void *arg)
@@ -219,6 +246,7 @@ static void t_one(uint16_t nqueues)
 	t_described(&r);
 	t_registers(&r);
 	t_widths(&r);
+	t_config_write(&r);
 	t_requests(&r);
 	start(&r);
 	virtio_detach(&r.echo.v);

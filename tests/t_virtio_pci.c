@@ -108,6 +108,7 @@ static void rig_create(struct rig *r, bool with_config, uint64_t shm)
 	if (!with_config) {
 		r->echo.v.config = NULL;
 		r->echo.v.config_len = 0;
+		r->echo.v.config_rw = r->echo.v.config_rw_len = 0;
 	}
 	need(!pci_host_create(&r->host, r->fg->vm));
 	need(!virtio_attach(&r->echo.v, r->fg->vm));
@@ -275,8 +276,34 @@ static void t_config(struct rig *r)
 	is(rd(r, r->config, 1), 1, "device configuration by the byte");
 	is(rd(r, r->config + 2, 4), 0x06050403, "by the dword");
 	is(rd(r, r->config + 4, 8), 0x0605, "past its end 0");
-	wr(r, r->config, 4, 0);
-	is(rd(r, r->config, 4), 0x04030201, "it is not the driver's to write");
+	wr(r, r->config, 8, 0);
+	is(rd(r, r->config, 8), 0x060504030201,
+	   "before FEATURES_OK it is not the driver's to write");
+}
+
+/* 4.1.4.6: the device must take any width at any offset of this part. */
+static void t_config_write(struct rig *r)
+{
+	uint64_t was = rd(r, r->config, 8), v = 0x8182838485868788;
+	unsigned bad = 0;
+
+	start(r, false);
+	for (unsigned len = 1; len <= 8; len++)
+		for (unsigned off = 0; off < 9; off++) {
+			v += 0x0102030405060708;
+			wr(r, r->config + off, len, v);
+			was = echo_config_after(was, off, len, v);
+			bad += rd(r, r->config, 8) != was;
+		}
+	is(bad, 0, "the driver writes the bytes that are its own, in any width, and no others");
+	for (unsigned at = 8; at < PART_SIZE; at += 8)
+		wr(r, r->config + at, 8, UINT64_MAX);
+	is(rd(r, r->config, 8), was, "past their end there is nothing");
+	ok(cfg(r, VIRTIO_PCI_COMMON_CFGGENERATION, 1) == 0 && rd(r, r->isr, 1) == 0,
+	   "what the driver writes is no news to it");
+	set_cfg(r, VIRTIO_PCI_COMMON_STATUS, 1, 0);
+	wr(r, r->config, 8, 0);
+	is(rd(r, r->config, 8), was, "after a reset it has none until FEATURES_OK");
 }
 
 static void program(struct rig *r, unsigned v, uint32_t data, bool masked)
@@ -479,6 +506,27 @@ static void t_window(struct rig *r)
 	set_cfg(r, VIRTIO_PCI_COMMON_STATUS, 1, 0);
 }
 
+static void t_window_config(struct rig *r)
+{
+	uint64_t was = rd(r, r->config, 8);
+	unsigned bad = 0;
+
+	start(r, false);
+	for (unsigned len = 1; len <= 4; len *= 2)
+		for (unsigned off = 0; off < 8; off += len) {
+			uint32_t v = 0x41424344u + off * 0x11111111u;
+
+			window(r, 0, CONFIG_OFF + off, len);
+			window_wr(r, len, v);
+			was = echo_config_after(was, off, len, v);
+			bad += rd(r, r->config, 8) != was;
+			bad += window_rd(r, len) !=
+			       (was >> 8 * off & (UINT32_MAX >> (32 - 8 * len)));
+		}
+	is(bad, 0, "the driver's bytes of the configuration are written and read through it");
+	set_cfg(r, VIRTIO_PCI_COMMON_STATUS, 1, 0);
+}
+
 static void t_move(struct rig *r)
 {
 	uint64_t to = ARCH_PCI32_BASE + 0x1000000;
@@ -650,6 +698,7 @@ int main(void)
 	t_identity(&r);
 	t_common(&r);
 	t_config(&r);
+	t_config_write(&r);
 	t_table(&r);
 	t_function_mask(&r);
 	t_vector_mask(&r);
@@ -657,6 +706,7 @@ int main(void)
 	t_vector_none(&r);
 	t_pin(&r);
 	t_window(&r);
+	t_window_config(&r);
 	t_move(&r);
 	rig_destroy(&r);
 	t_no_config();

@@ -299,6 +299,130 @@ static void t_polled(struct rig *r, bool event_idx)
 	   "and the ring of a stopped one is left alone");
 }
 
+/* Taken, and then not after all: as if there had been no pop, whatever the driver does to the ring meanwhile. */
+static void t_putback(struct rig *r, bool event_idx)
+{
+	struct fg_buf rd = {"ab", 2};
+	struct chain *c, *again;
+	uint16_t head;
+
+	need(!rig_start(r, 8, event_idx, true));
+	head = fg_add(r->q, &rd, 1, NULL, 0, NULL);
+	fg_add(r->q, &rd, 1, NULL, 0, NULL);
+	need(virtq_pop(&r->vq, &c) == 1);
+	virtq_putback(c);
+	ok(!r->vq.inflight && !r->vq.pops && !r->vq.taken[head] && virtq_pending(&r->vq),
+	   "a request that is put back was never taken");
+	is(used(r)->flags, event_idx ? 0 : VRING_USED_F_NO_NOTIFY,
+	   "and kicks stay as they are while there is work");
+	fg_desc(r->q, head, r->buf, 77, WRITE, 0);
+	is(virtq_pop(&r->vq, &again), 1, "it is found again");
+	ok(again == c && again->head == head && again->nrd == 0 && again->wr_len == 77,
+	   "as it is now, not as it was");
+	virtq_push(again, 0);
+	need(virtq_pop(&r->vq, &c) == 1);
+	*avail_event(r) = 0x5555;
+	virtq_putback(c);
+	need(virtq_pop(&r->vq, &c) == 1);
+	is(*avail_event(r), 0x5555, "the last one of the ring too, with no word to the driver");
+	is(pop(r), 0, "and then the ring is empty");
+	is(r->vq.pops, 2, "two were taken in all");
+	virtq_push(c, 0);
+	virtq_notify(&r->vq);
+	ok(used(r)->idx == 2 && used(r)->ring[0].id == head && used(r)->ring[0].len == 0,
+	   "and two are done");
+
+	need(!rig_start(r, 8, event_idx, true));
+	fg_desc(r->q, 3, r->buf, 16, 0, 0);
+	fg_desc(r->q, 5, r->buf, 32, 0, 0);
+	fg_avail_push(r->q, 3);
+	need(virtq_pop(&r->vq, &c) == 1);
+	virtq_putback(c);
+	avail(r)->ring[0] = 5;
+	fg_avail_push(r->q, 3);
+	ok(virtq_pop(&r->vq, &c) == 1 && c->head == 5 && virtq_pop(&r->vq, &c) == 1 && c->head == 3,
+	   "a driver that changes the entry finds its heads free");
+	is(r->vq.broken, 0, "and breaks nothing");
+}
+
+/* Each request is put back once, on both sides of where the indices wrap. */
+static void t_putback_wrap(struct rig *r)
+{
+	struct fg_buf rd = {NULL, 4};
+	unsigned bad = 0;
+	uint32_t len, v;
+
+	need(!rig_start(r, 8, true, false));
+	for (uint32_t i = 0; i < 70000; i++) {
+		struct chain *c;
+
+		rd.src = &i;
+		fg_add(r->q, &rd, 1, NULL, 0, NULL);
+		bad += virtq_pop(&r->vq, &c) != 1;
+		virtq_putback(c);
+		bad += virtq_pop(&r->vq, &c) != 1;
+		memcpy(&v, c->iov[0].iov_base, 4);
+		bad += v != i;
+		virtq_push(c, 0);
+		bad += pop(r) != 0;
+		virtq_notify(&r->vq);
+		bad += fg_used(r->q, &len) < 0;
+	}
+	ok(!bad && r->vq.pops == 70000, "70000 requests, each of them put back once");
+}
+
+static void t_hold(struct rig *r, bool event_idx, bool polled)
+{
+	struct fg_buf rd = {"x", 1};
+	struct chain *c, *first;
+
+	need(!rig_start(r, 8, event_idx, false));
+	r->vq.polled = polled;
+	fg_add(r->q, &rd, 1, NULL, 0, NULL);
+	need(virtq_pop(&r->vq, &first) == 1);
+	need(pop(r) == 0);
+	is(polled ? virtq_arm(&r->vq) : virtq_pending(&r->vq), 0,
+	   "%s, %s the event index: kicks are asked for", polled ? "polled" : "not polled",
+	   event_idx ? "with" : "without");
+	ok(*avail_event(r) == 1 || !event_idx, "at the next request");
+	virtq_hold(&r->vq);
+	is(used(r)->flags, event_idx ? 0 : VRING_USED_F_NO_NOTIFY,
+	   "a queue that is held wants none");
+	*avail_event(r) = 0x5555;
+	for (int i = 0; i < 3; i++)
+		fg_add(r->q, &rd, 1, NULL, 0, NULL);
+	ok(pop(r) == 0 && !virtq_pending(&r->vq) && !virtq_arm(&r->vq),
+	   "it has nothing, whoever looks");
+	ok(*avail_event(r) == 0x5555 && used(r)->flags == (event_idx ? 0 : VRING_USED_F_NO_NOTIFY),
+	   "and looking does not ask for kicks");
+	virtq_push(first, 0);
+	virtq_notify(&r->vq);
+	ok(used(r)->idx == 1 && r->irqs == 1, "what it has taken before is completed");
+	virtq_release(&r->vq);
+	ok(virtq_pending(&r->vq), "when it is released all is there");
+	for (int i = 0; i < 3; i++)
+		need(virtq_pop(&r->vq, &c) == 1);
+	is(pop(r), 0, "to the last");
+	ok(!polled || !virtq_arm(&r->vq), "and nothing more");
+	ok(event_idx ? *avail_event(r) == 4 : used(r)->flags == 0, "kicks are asked for again");
+	virtq_hold(&r->vq);
+	fg_avail_idx(r->q, 4000);
+	is(pop(r), 0, "a lie is not met while the queue is held");
+	virtq_release(&r->vq);
+	is(pop(r), -EPROTO, "but then");
+	virtq_hold(&r->vq);
+	is(pop(r), -EPROTO, "a broken queue is broken, held or not");
+
+	r->vq.inflight = 0;
+	virtq_reset(&r->vq);
+	is(r->vq.held, 0, "a reset releases");
+	virtq_hold(&r->vq);
+	ok(!virtq_pending(&r->vq), "a queue that does not run may be held, its ring is left alone");
+	need(!rig_start(r, 8, event_idx, false));
+	fg_add(r->q, &rd, 1, NULL, 0, NULL);
+	is(pop(r), 1, "the next driver is not");
+}
+
 static void t_long_batch(struct rig *r)
 {
 	struct fg_buf rd = {"x", 1};
@@ -622,6 +746,11 @@ int main(void)
 	t_flags(r);
 	t_polled(r, true);
 	t_polled(r, false);
+	for (unsigned i = 0; i < 4; i++)
+		t_hold(r, i & 1, i & 2);
+	t_putback(r, true);
+	t_putback(r, false);
+	t_putback_wrap(r);
 	t_long_batch(r);
 	t_avail(r);
 	t_lies(r);
