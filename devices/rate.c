@@ -4,8 +4,9 @@
  *
  * A bucket is not a number of tokens that somebody has to fill, but the moment at which it will be full if nobody takes
  * any more; to take is to move that moment. Its time runs in units, counted from rate_init(): capacity of them pass in
- * refill_ns, one in 1 to 2 ns, and a token is a power of two of them. So a request costs whole units, however many
- * there are per ns, nothing is lost to rounding, and the clock is at most a unit behind.
+ * refill_ns, one in 1 to 2 ns, and a token is a power of two of them. So a request costs whole units, nothing is lost to
+ * rounding however many there are, and the clock is at most a unit behind. (With more than a token per ns a unit is
+ * several of them, a request costs its last one whole, and of size up to a millionth is cut off.)
  *
  *   units   0 ------------ time ---------- full_at ------ time + capacity
  *                          |<--- taken --->|<--- left ---->|
@@ -132,13 +133,15 @@ static void bucket_give_back(struct bucket *b, const struct draw *d)
 /* capacity is made the largest power of two times size that is not above refill_ns. */
 static void bucket_init(struct bucket *b, const struct bucket_config *c, uint64_t now)
 {
+	const uint64_t refill_ms = MIN(c->refill_time, YEAR_MS);
+
 	*b = (struct bucket){0};
-	if (!c->size || !c->refill_time)
+	if (!c->size || !refill_ms)
 		return;
-	b->refill_ns = MIN(c->refill_time, YEAR_MS) * NS_PER_MS;
-	b->capacity = c->size;
-	b->start = now;
-	b->burst = c->one_time_burst;
+	*b = (struct bucket){.refill_ns = refill_ms * NS_PER_MS,
+			     .capacity = c->size,
+			     .start = now,
+			     .burst = c->one_time_burst};
 	for (; b->capacity > b->refill_ns; b->scale--)
 		b->capacity >>= 1;
 	for (; b->capacity <= b->refill_ns / 2; b->scale++)
@@ -161,9 +164,10 @@ bool rate_limited(const struct rate *r)
 /* First a look at both: only who loses a race for the last bytes has an operation to give back. */
 uint64_t rate_take(struct rate *r, uint64_t bytes, uint64_t now)
 {
-	struct draw op = {0}, data = {0};
+	struct draw op, data;
 	uint64_t wait_op = bucket_look(&r->ops, 1, now, &op);
-	uint64_t wait = MAX(wait_op, bucket_look(&r->bandwidth, bytes, now, &data));
+	uint64_t wait_data = bucket_look(&r->bandwidth, bytes, now, &data);
+	uint64_t wait = MAX(wait_op, wait_data);
 
 	if (!wait)
 		wait = bucket_take(&r->ops, 1, now, &op);
