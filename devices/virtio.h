@@ -46,6 +46,12 @@ struct virtio_ops {
 	/* On vq's thread. The driver kicked vq, or it has just been started: pop until it is empty. */
 	void (*kick)(struct virtio_dev *, struct virtq *);
 	/*
+	 * On vq's thread: it was stopped, nothing more is popped. What there waits for it (a timer that would release it) is
+	 * cancelled: once all queues rest, they are another thread's to reset. May be NULL; may be called for a queue that did
+	 * not run.
+	 */
+	void (*rest)(struct virtio_dev *, struct virtq *);
+	/*
 	 * Reset, on the first thread, after every queue has been stopped on its own: drop sessions, cancel what is parked
 	 * so that in-flight becomes 0. Only requests of the first thread's queues are pushed here; the others are posted
 	 * home, completions still arrive there. May be NULL; may be called twice.

@@ -62,7 +62,6 @@ static void blk_kick(struct virtio_dev *v, struct virtq *vq)
 			      "descriptor chain against the rules, or without a status byte");
 }
 
-/* The queue may have been reset since, or live again: then it asks the limiter anew. */
 static void line_go_on(struct loop_timer *t)
 {
 	struct blk_line *line = container_of(t, struct blk_line, limit);
@@ -70,8 +69,13 @@ static void line_go_on(struct loop_timer *t)
 	struct virtq *vq = &v->vq[line - line->blk->lines];
 
 	virtq_release(vq);
-	if (vq->running && !vq->broken)
+	if (!vq->broken)
 		blk_kick(v, vq);
+}
+
+static void blk_rest(struct virtio_dev *v, struct virtq *vq)
+{
+	loop_timer_clear(vq->io, &blk_of(v)->lines[vq->index].limit);
 }
 
 /* 5.2.5.2: without FLUSH there is no cache to be flushed; else there is one after each reset. */
@@ -81,7 +85,8 @@ static void blk_negotiated(struct virtio_dev *v)
 			 __ATOMIC_RELAXED);
 }
 
-static const struct virtio_ops blk_ops = {.negotiated = blk_negotiated, .kick = blk_kick};
+static const struct virtio_ops blk_ops = {
+	.negotiated = blk_negotiated, .kick = blk_kick, .rest = blk_rest};
 
 /* ---- another file ---- */
 

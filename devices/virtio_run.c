@@ -167,6 +167,8 @@ static void queues_rest(void *arg)
 		loop_unwatch(e->io, &vq->watch);
 		loop_poll_del(e->io, &vq->poller);
 		vq->running = vq->polled = false;
+		if (e->dev->ops->rest)
+			e->dev->ops->rest(e->dev, vq);
 	}
 }
 

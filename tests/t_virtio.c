@@ -43,6 +43,11 @@ struct probe {
 	unsigned tokens;
 	unsigned refused; /* put back */
 	struct loop_work refill;
+	struct loop_timer timer; /* does it by itself, after pause ns if that is not 0 */
+	uint64_t pause;
+	unsigned rests; /* atomic */
+	unsigned late;  /* times that the timer found the queue at rest */
+	bool rested_elsewhere, rested_running;
 	struct poller watcher; /* of the thread: arm() is called each time it is about to sleep */
 	unsigned arms;         /* atomic */
 
@@ -92,7 +97,10 @@ static void throttle(struct probe *p, struct chain *c)
 	virtq_putback(c);
 	virtq_hold(vq);
 	p->refused++;
-	sem_post(&p->holding);
+	if (p->pause)
+		loop_timer_set(vq->io, &p->timer, p->pause);
+	else
+		sem_post(&p->holding);
 }
 
 static void probe_kick(struct virtio_dev *v, struct virtq *vq)
@@ -129,14 +137,35 @@ static void release_work(struct loop_work *w)
 	release_all(container_of(w, struct probe, release));
 }
 
-/* As the timer of a device would. */
-static void refill_work(struct loop_work *w)
+static void refill_with(struct probe *p, unsigned tokens)
 {
-	struct probe *p = container_of(w, struct probe, refill);
-
-	p->tokens = UINT_MAX;
+	p->tokens = tokens;
 	virtq_release(&p->v.vq[ECHO]);
 	probe_kick(&p->v, &p->v.vq[ECHO]);
+}
+
+static void refill_work(struct loop_work *w)
+{
+	refill_with(container_of(w, struct probe, refill), UINT_MAX);
+}
+
+static void refill_timer(struct loop_timer *t)
+{
+	struct probe *p = container_of(t, struct probe, timer);
+
+	p->late += !p->v.vq[ECHO].running;
+	refill_with(p, 1);
+}
+
+static void probe_rest(struct virtio_dev *v, struct virtq *vq)
+{
+	struct probe *p = probe_of(v);
+
+	p->rested_elsewhere |= v->nrunning && !iothread_current(vq->io);
+	p->rested_running |= vq->running;
+	__atomic_fetch_add(&p->rests, 1, __ATOMIC_RELAXED);
+	if (vq->index == ECHO)
+		loop_timer_clear(vq->io, &p->timer);
 }
 
 static bool watcher_poll(struct poller *p)
@@ -185,6 +214,7 @@ static void probe_stop(struct virtio_dev *v)
 static const struct virtio_ops probe_ops = {.negotiated = probe_negotiated,
 					    .start = probe_start,
 					    .kick = probe_kick,
+					    .rest = probe_rest,
 					    .stop = probe_stop};
 
 static void probe_init(struct probe *p)
@@ -205,6 +235,7 @@ static void probe_init(struct probe *p)
 			    .release.fn = release_work,
 			    .tokens = UINT_MAX,
 			    .refill.fn = refill_work,
+			    .timer.fn = refill_timer,
 			    .watcher = {.poll = watcher_poll, .arm = watcher_arm}};
 	sem_init(&p->holding, 0, 0);
 	sem_init(&p->stopping, 0, 0);
@@ -741,6 +772,45 @@ static void t_held(uint64_t features)
 	is(p.refused, 4, "each time one request was put back");
 }
 
+static uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/*
+ * A device's timer releases the queue, or would: before the driver's reset, in the midst of it, and when there is no
+ * driver. It never meets a queue that is another thread's.
+ */
+static void t_held_reset(void)
+{
+	struct probe p;
+	struct fakeguest *fg = guest_with(&p);
+	struct fg_queue *q = &fg->q[ECHO];
+	unsigned bad = 0;
+	uint64_t end;
+	uint32_t len;
+
+	p.tokens = 0;
+	for (unsigned round = 0; round < 300; round++) {
+		p.pause = 1 + round % 16 * 10000;
+		fg_start(fg, round & 1 ? EVENT_IDX : 0, 64);
+		add_numbers(q, 0, 4);
+		for (unsigned i = 0; i < round % 4; i++)
+			bad += fg_used(q, &len) < 0;
+		fg_reset(fg);
+		for (end = clock_ns() + 2 * p.pause; clock_ns() < end;)
+			;
+	}
+	is(bad, 0, "a queue that is held and released by a timer, reset at any moment of that");
+	is(p.rests, 600, "its device is told of each queue that rests");
+	ok(!p.rested_elsewhere && !p.rested_running, "on its thread, when it has been stopped");
+	fg_destroy(fg);
+	is(p.late, 0, "so that a timer which it cancels there never finds the queue at rest");
+}
+
 /* ---- reset with requests in flight ---- */
 
 static void *reset_thread(void *arg)
@@ -1009,6 +1079,7 @@ static void all(uint32_t us)
 	t_batch();
 	t_held(0);
 	t_held(EVENT_IDX);
+	t_held_reset();
 	t_reset_in_flight();
 	t_rebind();
 	t_config();
