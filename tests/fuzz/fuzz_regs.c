@@ -6,8 +6,9 @@
  * running. The rest of the input is a row of steps, a byte of what and its operands: accesses through the vm's own
  * buses to configuration space (ECAM and CF8/CFC), BARs, MSI-X, virtio registers and the window into the BARs, of odd
  * widths and at odd places; writes to the memory in which the rings lie; and what bytes alone would hardly find
- * (negotiate and start, publish a chain). Whatever comes, a read gives no more than it was asked for, a device that was
- * reset is as new, and the machine can be taken apart. What two inputs share is the disk's and the share's content.
+ * (negotiate and start, publish a chain, write the configuration). Whatever comes, a read gives no more than it was asked
+ * for, of a device's configuration only what is the driver's changes, a device that was reset is as new, and the machine
+ * can be taken apart. What two inputs share is the disk's and the share's content.
  */
 #include "input.h"
 #include "../../devices/pci.h"
@@ -263,6 +264,25 @@ static void step_config_ports(struct target *t, struct input *in, unsigned dev, 
 	rd(bus, 0xcf8 + (take(in, 1) & 7), len);
 }
 
+/* The device's configuration, before its first byte and behind its last one too, where it is by now. */
+static void step_configure(struct target *t, struct input *in, unsigned dev, unsigned len)
+{
+	const struct virtio_dev *v = t->v[dev];
+	uint64_t at = place(t, dev, 2) + (t->pci ? 0x2000 : VIRTIO_MMIO_CONFIG);
+	uint64_t off = (take(in, 1) & 0x7f) - 8u;
+	uint8_t before[256], after[256];
+
+	must(v->config_len <= sizeof(before));
+	virtio_config_read(t->v[dev], 0, before, sizeof(before));
+	wr(&t->vm->mmio, at + off, len, take(in, len));
+	virtio_config_read(t->v[dev], 0, after, sizeof(after));
+	if (!(virtio_status_read(t->v[dev]) & VIRTIO_CONFIG_S_FEATURES_OK))
+		must(!memcmp(before, after, sizeof(before)));
+	memcpy(before + v->config_rw, after + v->config_rw, v->config_rw_len);
+	must(!memcmp(before, after, sizeof(before)));
+	rd(&t->vm->mmio, at + off, len);
+}
+
 /* One step that is an access, of a width from the first byte. */
 static void step_access(struct target *t, struct input *in, uint8_t op, unsigned dev)
 {
@@ -272,9 +292,11 @@ static void step_access(struct target *t, struct input *in, uint8_t op, unsigned
 	switch (op & 7) {
 	case 0:
 	case 1:
-	case 2:
 		at = place(t, dev, (unsigned)take(in, 1)) + offset(in);
 		wr(&t->vm->mmio, at, len, take(in, len));
+		break;
+	case 2:
+		step_configure(t, in, dev, len);
 		break;
 	case 3:
 	case 4:

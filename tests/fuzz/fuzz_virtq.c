@@ -3,9 +3,9 @@
  * fuzz_virtq.c - the ring under a driver that is nothing but bytes.
  *
  * The input is what lies in guest memory and what is done, in turn: first the shape of the queue, then steps of one
- * byte each with their operands: pop, push, notify, and the driver's part, which is any write anywhere. Whatever the
- * bytes are, a request that is handed out lies in RAM, is no longer than the queue and adds up, the count of requests
- * in flight is right, and a broken queue stays broken.
+ * byte each with their operands: pop, push, put back, hold, release, notify, and the driver's part, which is any write
+ * anywhere. Whatever the bytes are, a request that is handed out lies in RAM, is no longer than the queue and adds up, the
+ * count of requests in flight is right, a queue that is held has none, and a broken queue stays broken.
  */
 #include "input.h"
 #include "../../devices/virtio.h"
@@ -73,12 +73,38 @@ static void step_pop(struct target *t)
 
 	must(r == 1 || r == 0 || r == -EPROTO);
 	must(!was_broken || r == -EPROTO);
+	must(!t->vq.held || (r == 0 || was_broken));
 	must((r == -EPROTO) == t->vq.broken);
 	if (r != 1)
 		return;
 	must(t->nheld < t->vq.size);
 	check_chain(t, c);
 	t->held[t->nheld++] = c;
+}
+
+/* Pop, and back with it: what comes next is the same entry, as the driver has it by then. */
+static void step_putback(struct target *t)
+{
+	struct chain *c = NULL;
+	uint64_t pops = t->vq.pops;
+
+	if (virtq_pop(&t->vq, &c) != 1)
+		return;
+	check_chain(t, c);
+	virtq_putback(c);
+	must(t->vq.pops == pops && !t->vq.taken[c->head] && virtq_pending(&t->vq));
+}
+
+/* And what a thread does that is about to sleep; from then on it may be one that polls. */
+static void step_hold(struct target *t, uint8_t how)
+{
+	if (how & 1)
+		virtq_hold(&t->vq);
+	else
+		virtq_release(&t->vq);
+	if (how & 2)
+		must(!virtq_arm(&t->vq) || !(t->vq.held || t->vq.broken));
+	t->vq.polled = how & 4;
 }
 
 static void step_push(struct target *t, unsigned which)
@@ -128,7 +154,9 @@ static void step_write(struct target *t, struct input *in)
 
 static void step(struct target *t, struct input *in)
 {
-	switch (take(in, 1) % 8) {
+	uint8_t op = (uint8_t)take(in, 1);
+
+	switch (op < 0xf0 ? op % 8 : 8 + op % 2) {
 	case 0:
 	case 1:
 		step_pop(t);
@@ -148,6 +176,12 @@ static void step(struct target *t, struct input *in)
 		break;
 	case 7:
 		step_write(t, in);
+		break;
+	case 8:
+		step_putback(t);
+		break;
+	case 9:
+		step_hold(t, (uint8_t)take(in, 1));
 		break;
 	}
 	must(t->vq.inflight == t->nheld);
