@@ -3,7 +3,8 @@
  * boot.c - `wherry boot CONFIG.json`: run a machine with its console on this terminal until it ends.
  *
  * Exit status: 0 after the guest powered off or rebooted, 120 its kernel panicked, 121 it died otherwise, 124 the time
- * limit, 125 it could not be started, 128 + N ended by signal N. Whatever is not 0 comes with one line that says why.
+ * limit, 125 it could not be started, 128 + N ended by signal N (SIGUSR1 does not end it). Whatever is not 0 comes with
+ * one line that says why.
  */
 #include "flags.h"
 #include "machine.h"

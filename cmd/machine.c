@@ -62,18 +62,22 @@ static void raise_limits(void)
 
 static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
+/* What nohup and the like have us ignore stays ignored. */
+static void add_unless_ignored(sigset_t *set, int sig)
+{
+	struct sigaction old;
+
+	if (!sigaction(sig, NULL, &old) && old.sa_handler != SIG_IGN)
+		sigaddset(set, sig);
+}
+
 static sigset_t end_signal_set(void)
 {
 	sigset_t set;
 
 	sigemptyset(&set);
-	for (unsigned i = 0; i < ARRAY_LEN(end_signals); i++) {
-		struct sigaction old;
-
-		/* What nohup and the like have us ignore stays ignored. */
-		if (!sigaction(end_signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
-			sigaddset(&set, end_signals[i]);
-	}
+	for (unsigned i = 0; i < ARRAY_LEN(end_signals); i++)
+		add_unless_ignored(&set, end_signals[i]);
 	return set;
 }
 
@@ -85,7 +89,7 @@ static int block_signals(struct machine *m)
 {
 	sigset_t set = end_signal_set();
 
-	sigaddset(&set, SIGUSR1);
+	add_unless_ignored(&set, SIGUSR1);
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		return -errno;
 	m->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -25,7 +25,8 @@ struct machine_end {
 };
 /*
  * Waits until the machine ends, SIGINT/SIGTERM/SIGHUP/SIGQUIT arrives (they are blocked and read here), or timeout_s
- * seconds are over (0: no limit). What runs is stopped by machine_destroy().
+ * seconds are over (0: no limit). What runs is stopped by machine_destroy(). At SIGUSR1, which is read here too, every
+ * device looks again at what the host has behind it (device.refresh).
  */
 void machine_wait(struct machine *, unsigned timeout_s, struct machine_end *);
 /* From now on those signals call handler: a tear-down that takes too long can be cut short by asking again. */

@@ -29,6 +29,7 @@ static void usage(FILE *f)
 		"\nflags of boot and check (a flag adds to the file or changes what it says):\n");
 	flags_help(f);
 	fprintf(f, "\nOn a terminal, Ctrl-A x ends the machine and Ctrl-A a sends a Ctrl-A.\n"
+		   "SIGUSR1 has a machine look again how large its drives are.\n"
 		   "exit status of boot: 0 powered off or rebooted, 120 guest panic, 121 guest "
 		   "died, 124 time limit,\n"
 		   "125 could not start, 128+N ended by signal N\n");

@@ -60,9 +60,9 @@ static void handle(int sig, void (*handler)(int), int flags)
 
 void term_raw(void)
 {
-	/* Crashes, and what else ends a process by default; the ordinary ends are read by the machine. */
-	static const int fatal[] = {SIGSEGV, SIGBUS,  SIGILL,    SIGFPE,  SIGABRT, SIGTRAP,
-				    SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGALRM, SIGXCPU};
+	/* Crashes, and what else ends a process by default; the ordinary ends, and SIGUSR1, are read by the machine. */
+	static const int fatal[] = {SIGSEGV, SIGBUS,    SIGILL,  SIGFPE,  SIGABRT, SIGTRAP,
+				    SIGUSR2, SIGVTALRM, SIGPROF, SIGALRM, SIGXCPU};
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &saved))
 		return;

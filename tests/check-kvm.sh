@@ -168,12 +168,20 @@ ends 124 hang
 # Ended from outside.
 config pci payload.elf 1 32 end:hang
 rm -f "$work/console" # what the last machine said must not be taken for this one's
-"$wherry" boot "$work/m/config.json" </dev/null >"$work/console" 2>"$work/stderr" &
+"$wherry" boot "$work/m/config.json" -v </dev/null >"$work/console" 2>"$work/stderr" &
 pid=$!
-for _ in $(seq 100); do
-	grep -qs 'end by hang' "$work/console" && break
-	sleep 0.05
-done
+says() { # FILE WORDS: within some seconds
+	for _ in $(seq 100); do
+		grep -qs "$2" "$work/$1" && return
+		sleep 0.05
+	done
+	return 1
+}
+says console 'end by hang'
+truncate -s 9M "$work/m/disk.img"
+kill -USR1 $pid
+says stderr 'drive "disk0" has 9437184 bytes now'
+ok $? "a machine that is sent SIGUSR1 looks at its drives again"
 kill -TERM $pid
 wait $pid
 status=$?
