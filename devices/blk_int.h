@@ -30,6 +30,7 @@ struct blk_line {
 	struct disk *disk; /* where its next request goes; a reference */
 	struct disk_bounce bounce;
 	struct loop_timer limit; /* set: the queue is held until the rate limiter lets it go on */
+	struct rate_turn turn;   /* of its next request */
 };
 
 struct blk {

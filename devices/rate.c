@@ -6,38 +6,34 @@
  * any more; to take is to move that moment. Its time runs in units, counted from rate_init(): capacity of them pass in
  * refill_ns, one in 1 to 2 ns, and a token is a power of two of them. So a request costs whole units, nothing is lost to
  * rounding however many there are, and the clock is at most a unit behind. (With more than a token per ns a unit is
- * several of them, a request costs its last one whole, and of size up to a millionth is cut off.)
+ * several of them, a request costs its last one whole, and of size less than two millionths are cut off.)
  *
  *   units   0 ------------ time ---------- full_at ------ time + capacity
  *                          |<--- taken --->|<--- left ---->|
  *
- * No number leaves 64 bits: time is at most TIME_MAX, a request UNITS_MAX, a capacity 2^55 (a year in ns); products have
- * 128. Atomics are relaxed: nobody learns anything from a bucket but what is in it. Calls: option.h.
+ * A request moves it in any case; if there is not so much left, it waits until there would have been. So each stands
+ * behind all that asked before, and what it waits for nobody else can take.
+ * No number leaves 64 bits: time is at most TIME_MAX, a request UNITS_MAX, both together the latest full_at, a capacity
+ * 2^55 (a year in ns); products have 128. Atomics are relaxed: nobody learns anything from a bucket but what is in it.
+ * Calls: option.h.
  */
 #include "rate.h"
 
 #define NS_PER_MS   1000000u
 #define YEAR_MS     31536000000ull
-#define TIME_MAX    (1ull << 62) /* ns: 146 years */
+#define TIME_MAX    (1ull << 62) /* units or ns: 146 years and more */
 #define UNITS_MAX   (1ull << 61)
 #define TOKENS_SANE (1ull << 60) /* in a file: beyond it JSON's numbers soon end */
-
-/* What a request takes from a bucket, and the two words as they were seen. */
-struct draw {
-	uint64_t burst, full_at;
-	uint64_t tokens;     /* from the burst */
-	uint64_t units;      /* from the bucket */
-	uint64_t full_after; /* full_at with them taken */
-};
 
 static uint64_t get(const uint64_t *p)
 {
 	return __atomic_load_n(p, __ATOMIC_RELAXED);
 }
 
-static bool swap(uint64_t *p, uint64_t from, uint64_t to)
+/* False: *was is what was there instead. */
+static bool swap(uint64_t *p, uint64_t *was, uint64_t to)
 {
-	return __atomic_compare_exchange_n(p, &from, to, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(p, was, to, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 /* ---- units ---- */
@@ -74,60 +70,46 @@ static uint64_t units_of(const struct bucket *b, uint64_t tokens)
 
 /* ---- one bucket ---- */
 
-/* How long until the request could have what it wants, which is *d; 0: now. */
-static uint64_t bucket_look(const struct bucket *b, uint64_t tokens, uint64_t now, struct draw *d)
+/* How many of the tokens the burst still has: they are taken from it. */
+static uint64_t burst_take(struct bucket *b, uint64_t tokens)
 {
-	uint64_t ns, time, need;
+	uint64_t left = get(&b->burst);
 
-	*d = (struct draw){0};
+	while (left && !swap(&b->burst, &left, left - MIN(left, tokens)))
+		;
+	return MIN(left, tokens);
+}
+
+/* Moves full_at by so many units. When it was. */
+static uint64_t full_at_move(struct bucket *b, uint64_t units, uint64_t time)
+{
+	uint64_t full = get(&b->full_at), next;
+
+	do {
+		next = MAX(full, time) + units;
+		next = MIN(next, TIME_MAX + UNITS_MAX);
+	} while (!swap(&b->full_at, &full, next));
+	return full;
+}
+
+/* Taken in any case. How long until they are there; 0: they are. */
+static uint64_t bucket_take(struct bucket *b, uint64_t tokens, uint64_t now)
+{
+	uint64_t ns, time, units, need, full;
+
 	if (!b->refill_ns)
+		return 0;
+	units = units_of(b, tokens - burst_take(b, tokens));
+	if (!units)
 		return 0;
 	ns = elapsed(b, now);
 	time = units_passed(b, ns);
-	d->burst = get(&b->burst);
-	d->full_at = get(&b->full_at);
-	d->tokens = MIN(tokens, d->burst);
-	d->units = units_of(b, tokens - d->tokens);
-	d->full_after = MAX(d->full_at, time) + d->units;
-	/* More than a bucketful: when it is full. */
-	need = MIN(d->units, b->capacity);
-	if (!need || d->full_at + need <= time + b->capacity)
+	full = full_at_move(b, units, time);
+	/* More than a bucketful: when it was full. */
+	need = MIN(units, b->capacity);
+	if (full + need <= time + b->capacity)
 		return 0;
-	return ns_of(b, d->full_at + need - b->capacity) - ns;
-}
-
-/* False: another thread was there between the look and this; nothing is taken. */
-static bool bucket_draw(struct bucket *b, const struct draw *d)
-{
-	if (d->tokens && !swap(&b->burst, d->burst, d->burst - d->tokens))
-		return false;
-	if (!d->units || swap(&b->full_at, d->full_at, d->full_after))
-		return true;
-	__atomic_fetch_add(&b->burst, d->tokens, __ATOMIC_RELAXED);
-	return false;
-}
-
-/* After bucket_look() has said 0. */
-static uint64_t bucket_take(struct bucket *b, uint64_t tokens, uint64_t now, struct draw *d)
-{
-	while (!bucket_draw(b, d)) {
-		uint64_t wait = bucket_look(b, tokens, now, d);
-
-		if (wait)
-			return wait;
-	}
-	return 0;
-}
-
-/*
- * If others have taken since, what came from the bucket is not given back: it may have been full again in between, and
- * would then be more than full.
- */
-static void bucket_give_back(struct bucket *b, const struct draw *d)
-{
-	__atomic_fetch_add(&b->burst, d->tokens, __ATOMIC_RELAXED);
-	if (d->units)
-		(void)swap(&b->full_at, d->full_after, d->full_at);
+	return ns_of(b, full + need - b->capacity) - ns;
 }
 
 /* capacity is made the largest power of two times size that is not above refill_ns. */
@@ -161,21 +143,24 @@ bool rate_limited(const struct rate *r)
 	return r->bandwidth.refill_ns || r->ops.refill_ns;
 }
 
-/* First a look at both: only who loses a race for the last bytes has an operation to give back. */
-uint64_t rate_take(struct rate *r, uint64_t bytes, uint64_t now)
+uint64_t rate_take(struct rate *r, struct rate_turn *turn, uint64_t bytes, uint64_t now)
 {
-	struct draw op, data;
-	uint64_t wait_op = bucket_look(&r->ops, 1, now, &op);
-	uint64_t wait_data = bucket_look(&r->bandwidth, bytes, now, &data);
-	uint64_t wait = MAX(wait_op, wait_data);
+	uint64_t wait_op = 0, wait_data = 0, wait;
 
-	if (!wait)
-		wait = bucket_take(&r->ops, 1, now, &op);
-	if (wait)
-		return wait;
-	wait = bucket_take(&r->bandwidth, bytes, now, &data);
-	if (wait)
-		bucket_give_back(&r->ops, &op);
+	if (now < turn->at)
+		return turn->at - now;
+	if (!turn->at)
+		wait_op = bucket_take(&r->ops, 1, now);
+	if (bytes > turn->bytes)
+		wait_data = bucket_take(&r->bandwidth, bytes - turn->bytes, now);
+	wait = MAX(wait_op, wait_data);
+	if (!wait) {
+		*turn = (struct rate_turn){0};
+		return 0;
+	}
+	turn->bytes = bytes;
+	if (__builtin_add_overflow(now, wait, &turn->at))
+		turn->at = UINT64_MAX;
 	return wait;
 }
 

@@ -6,7 +6,9 @@
  * the start and never again, and are spent first. What is larger than the bucket waits until that is full, and leaves it
  * in debt, so that the mean rate is kept.
  * Several iothreads take from one bucket without a lock: its state is one atomic time, at which the bucket will be full
- * again (the generic cell rate algorithm), and the rest of the burst.
+ * again (the generic cell rate algorithm), and the rest of the burst. Who has to wait has paid and has his place in the
+ * line: a queue of small requests, of which there is always one that would fit, does not keep a large one of another
+ * queue waiting for ever.
  */
 #ifndef DEVICES_RATE_H
 #define DEVICES_RATE_H
@@ -40,14 +42,21 @@ struct rate {
 	struct bucket bandwidth, ops;
 };
 
+/* Of one who takes, a queue say: {0} to begin with. Private. */
+struct rate_turn {
+	uint64_t at;    /* 0: nobody waits; else from when on the request that waits may be made */
+	uint64_t bytes; /* that it has paid for */
+};
+
 /* Full, with the whole burst. now: CLOCK_MONOTONIC, ns, here and below. */
 void rate_init(struct rate *, const struct rate_config *, uint64_t now);
 /* There is a limit at all: else rate_take() need not be called. */
 bool rate_limited(const struct rate *);
 /*
- * One operation of so many bytes (0: only the operation counts). 0: taken from both buckets. Else from neither, and how
- * many ns to wait before asking again, at least 1. Any thread; a retry means that another thread has got something.
+ * One operation of so many bytes (0: only the operation counts). 0: it may be made. Else how many ns to wait before asking
+ * again, at least 1: then it may, if it is still the same; one that has become larger meanwhile pays for the difference,
+ * and may have to wait for that. Any thread, but of one turn one at a time; wait-free but for the retries of a CAS.
  */
-uint64_t rate_take(struct rate *, uint64_t bytes, uint64_t now) must_check;
+uint64_t rate_take(struct rate *, struct rate_turn *, uint64_t bytes, uint64_t now) must_check;
 
 #endif

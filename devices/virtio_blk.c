@@ -29,7 +29,7 @@ static bool line_may(struct blk_line *line, struct blk_req *req)
 
 	if (!line->blk->limited)
 		return true;
-	wait = rate_take(&line->blk->rate, blk_cost(req), loop_now());
+	wait = rate_take(&line->blk->rate, &line->turn, blk_cost(req), loop_now());
 	if (!wait)
 		return true;
 	virtq_putback(&req->chain);
