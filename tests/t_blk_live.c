@@ -162,6 +162,36 @@ static void test_limit_reset(uint32_t poll_us)
 	ok(true, "and taken away");
 }
 
+/*
+ * Each queue has a timer for the moment at which its limit lets it go on. A reset comes before that, in the midst of it and
+ * after it: the timer is the queue's thread's, and afterwards the queue is not (the thread sanitizer sees who is late).
+ */
+static void test_limit_reset_often(void)
+{
+	struct blk_config cfg = PLAIN;
+	struct virtio_blk_outhdr hdr = header(VIRTIO_BLK_T_FLUSH, 0);
+	const struct fg_buf rd = {&hdr, sizeof(hdr)}, status = {.len = 1};
+	unsigned bad = 0, rested = 0;
+
+	cfg.queues = 2;
+	cfg.rate_limiter.ops = (struct bucket_config){.size = 4, .refill_time = 1};
+	open_disk(cfg, FLUSH | F(MQ));
+	for (unsigned round = 0; round < 300; round++) {
+		for (unsigned i = 0; i < 12; i++)
+			fg_add(&fg->q[i % 2], &rd, 1, &status, 1, NULL);
+		for (unsigned i = 0; i < round % 7; i++)
+			bad += fg_used(&fg->q[i % 2], NULL) < 0;
+		fg_reset(fg);
+		for (unsigned q = 0; q < 2; q++)
+			rested += !fg->dev->vq[q].held && !fg->dev->vq[q].reqs;
+		fg_start(fg, FLUSH | F(MQ), 64);
+	}
+	is(bad, 0, "a reset finds queues that wait for a limit they share, three hundred times");
+	is(rested, 600, "and leaves them as at power-on");
+	is(write_one(1, 3, 3), VIRTIO_BLK_S_OK, "the last driver is served");
+	fg_destroy(fg);
+}
+
 /* ---- another size, another file ---- */
 
 static char *other(off_t size, unsigned seed)
@@ -281,6 +311,7 @@ int main(void)
 	test_limits();
 	test_limit_reset(0);
 	test_limit_reset(50);
+	test_limit_reset_often();
 	test_size(1);
 	test_size(3);
 	test_swap();
