@@ -315,24 +315,22 @@ void disk_put(struct disk *d)
  */
 enum way { TO_FILE, TO_CACHE, TO_BOUNCE };
 
-static enum way way_of(const struct disk *d, const struct iovec *iov, unsigned n, uint64_t off,
-		       size_t *total)
+static enum way way_of(const struct disk *d, const struct iovec *iov, unsigned n, uint64_t off)
 {
 	uintptr_t addr = 0;
-	size_t len = 0;
+	size_t len = 0, total = 0;
 
-	*total = 0;
 	if (!d->direct)
 		return TO_FILE;
 	for (unsigned i = 0; i < n; i++) {
 		addr |= (uintptr_t)iov[i].iov_base;
 		len |= iov[i].iov_len;
-		if (__builtin_add_overflow(*total, iov[i].iov_len, total) || *total > INT_MAX)
+		if (__builtin_add_overflow(total, iov[i].iov_len, &total) || total > INT_MAX)
 			return TO_FILE;
 	}
-	if (!*total)
+	if (!total)
 		return TO_FILE;
-	if (!IS_ALIGNED(off | *total, d->block))
+	if (!IS_ALIGNED(off | total, d->block))
 		return TO_CACHE;
 	return IS_ALIGNED(addr, d->mem_align) && IS_ALIGNED(len, d->block) ? TO_FILE : TO_BOUNCE;
 }
@@ -342,10 +340,10 @@ static int transfer(struct disk *d, struct iothread *io, struct disk_bounce *b, 
 {
 	struct io_file *file = &d->file;
 
-	switch (way_of(d, iov, n, off, &op->left)) {
+	switch (way_of(d, iov, n, off)) {
 	case TO_BOUNCE:
 		op->disk = d;
-		op->iov = iov;
+		op->data = cursor_of(iov, n);
 		op->off = off;
 		return disk_bounce_move(b, io, op, write);
 	case TO_CACHE:

@@ -19,6 +19,7 @@
 #define DEVICES_DISK_H
 
 #include "../vmm/base.h"
+#include "../vmm/cursor.h"
 #include "../vmm/loop.h"
 
 /* Block sizes in bytes. For the guest's eyes only: any whole sector of 512 bytes can be read and written. */
@@ -86,14 +87,15 @@ int disk_again(struct disk **out, const struct disk *old, const char *name, cons
 struct disk *disk_get(struct disk *);
 void disk_put(struct disk *);
 
-/*
- * One operation; embed in the request in place of the loop's struct io_op. done() as there. The disk must not go away
- * before done(), which is what disk_get() is for.
- */
 struct disk_range {
 	uint64_t off, len; /* bytes */
 };
 #define DISK_RANGES_MAX 16
+
+/*
+ * One operation; embed in the request in place of the loop's struct io_op. done() as there. The disk must not go away
+ * before done(), which is what disk_get() is for.
+ */
 struct disk_op {
 	struct io_op io; /* .done is the caller's */
 
@@ -101,12 +103,14 @@ struct disk_op {
 	struct disk *disk;
 	struct disk_bounce *bounce;
 	struct disk_op *next;
-	struct iovec *iov; /* bounced: what is still to be moved */
-	size_t left, moved;
+	struct cursor data; /* bounced: what is still to be moved */
+	size_t moved;
 	uint64_t off;
 	void (*done)(struct io_op *, int res);
 	struct iovec piece;
 	unsigned char kind;
+
+	/* The caller's, of disk_discard() and disk_zero(). */
 	unsigned nranges;
 	struct disk_range ranges[DISK_RANGES_MAX];
 };

@@ -5,7 +5,7 @@
  * A guest may cut its data anywhere, and have 2 GiB of it: the buffer is small, and an operation goes through it piece by
  * piece. One operation at a time has the buffer, the others stand in line: what a guest asks for costs it time, not the host
  * memory. Each piece is one operation of the loop, so that nothing here waits, and nothing calls itself, however short the
- * pieces and long the line. On the iothread only. Calls: loop.h.
+ * pieces and long the line. On the iothread only. Calls: loop.h, cursor.h.
  */
 #include "disk_int.h"
 
@@ -13,31 +13,9 @@
 
 enum { BOUNCE_READ, BOUNCE_WRITE };
 
-/* Between the first n bytes of the buffer and the front of iov, which is consumed. */
-static void piece_copy(struct disk_op *op, char *buf, size_t n)
-{
-	while (n) {
-		struct iovec *v = op->iov;
-		const size_t k = MIN(n, v->iov_len);
-
-		if (!k) {
-			op->iov++;
-			continue;
-		}
-		if (op->kind == BOUNCE_WRITE)
-			memcpy(buf, v->iov_base, k);
-		else
-			memcpy(v->iov_base, buf, k);
-		v->iov_base = (char *)v->iov_base + k;
-		v->iov_len -= k;
-		buf += k;
-		n -= k;
-	}
-}
-
 static size_t piece_len(const struct disk_op *op)
 {
-	return MIN(op->left, PIECE);
+	return MIN(op->data.left, PIECE);
 }
 
 static int piece_begin(struct disk_bounce *b, struct disk_op *op)
@@ -47,7 +25,7 @@ static int piece_begin(struct disk_bounce *b, struct disk_op *op)
 	op->piece = (struct iovec){b->buf, piece_len(op)};
 	if (op->kind == BOUNCE_READ)
 		return loop_readv(b->io, &op->io, &op->disk->file, &op->piece, 1, off);
-	piece_copy(op, b->buf, op->piece.iov_len);
+	cursor_peek(&op->data, b->buf, op->piece.iov_len);
 	return loop_writev(b->io, &op->io, &op->disk->file, &op->piece, 1, off);
 }
 
@@ -58,11 +36,12 @@ static int piece_end(struct disk_bounce *b, struct disk_op *op, int res)
 
 	if (res > 0) {
 		if (op->kind == BOUNCE_READ)
-			piece_copy(op, b->buf, (size_t)res);
+			cursor_put(&op->data, b->buf, (size_t)res);
+		else
+			cursor_skip(&op->data, (size_t)res);
 		op->moved += (size_t)res;
-		op->left -= (size_t)res;
 	}
-	if (res == (int)len && op->left)
+	if (res == (int)len && op->data.left)
 		return -EINPROGRESS;
 	return res < 0 && !op->moved ? res : (int)op->moved;
 }

@@ -44,8 +44,8 @@ void disk_geometry_mend(struct disk_geometry *);
 /* ---- disk_bounce.c ---- */
 
 /*
- * One operation by way of the buffer: op's disk and iov (left bytes of it) are set, off and left are whole blocks. As
- * loop_readv/loop_writev; -ENOMEM.
+ * One operation by way of the buffer: op's disk, data and off are set, and are whole blocks. As loop_readv/loop_writev;
+ * -ENOMEM.
  */
 int disk_bounce_move(struct disk_bounce *, struct iothread *, struct disk_op *, bool write)
 	must_check;
