@@ -78,20 +78,18 @@ static int open_file(struct disk *d, const char *name, const char *path)
 	return 0;
 }
 
-static int check_kind(struct disk *d, const char *name, const char *path)
+static int check_kind(struct disk *d, struct stat *st, const char *name, const char *path)
 {
-	struct stat st;
-
-	if (fstat(d->file.fd, &st)) {
+	if (fstat(d->file.fd, st)) {
 		log_err("%s: %s: %m", name, path);
 		return -errno;
 	}
-	d->is_blockdev = S_ISBLK(st.st_mode);
-	if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode))
+	d->is_blockdev = S_ISBLK(st->st_mode);
+	if (S_ISREG(st->st_mode) || S_ISBLK(st->st_mode))
 		return 0;
 	log_err("%s: %s is %s: a drive is a raw image file or a block device", name, path,
-		S_ISDIR(st.st_mode) ? "a directory" : "neither a file nor a block device");
-	return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
+		S_ISDIR(st->st_mode) ? "a directory" : "neither a file nor a block device");
+	return S_ISDIR(st->st_mode) ? -EISDIR : -EINVAL;
 }
 
 /*
@@ -195,10 +193,11 @@ static void settle_cached(struct disk *d)
 
 static int disk_learn(struct disk *d, const char *name, const char *path)
 {
+	struct stat st;
 	int r = open_file(d, name, path);
 
 	if (!r)
-		r = check_kind(d, name, path);
+		r = check_kind(d, &st, name, path);
 	if (!r)
 		r = learn_size(d, name, path, 0);
 	if (!r && d->direct)
@@ -206,7 +205,7 @@ static int disk_learn(struct disk *d, const char *name, const char *path)
 	if (!r)
 		r = lock_file(d, name, path);
 	if (!r)
-		r = disk_probe(d, name, path);
+		r = disk_probe(d, &st, name, path);
 	if (!r && d->direct)
 		settle_cached(d);
 	return r;

@@ -6,7 +6,7 @@
 #define DEVICES_DISK_INT_H
 
 #include "disk.h"
-#include <sys/types.h>
+#include <sys/stat.h>
 
 #define DISK_SECTOR 512u
 /* No block and no alignment is larger: a buffer that begins at a multiple of it suits any disk. */
@@ -34,10 +34,10 @@ struct disk_holder disk_find_holder(int fd);
 /* ---- disk_probe.c ---- */
 
 /*
- * Of a disk that is open, with its size: geometry, and with direct, mem_align and block. 0 or -errno (logged): it cannot be
- * read, or there is no O_DIRECT (-EINVAL).
+ * Of a disk that is open, with its size, and the file's stat(): geometry, and with direct, mem_align and block. 0 or -errno
+ * (logged): it cannot be read, or there is no O_DIRECT (-EINVAL).
  */
-int disk_probe(struct disk *, const char *name, const char *path) must_check;
+int disk_probe(struct disk *, const struct stat *, const char *name, const char *path) must_check;
 /* Numbers as the host gave them become such as its readers may shift and divide by, see struct disk_geometry. */
 void disk_geometry_mend(struct disk_geometry *);
 

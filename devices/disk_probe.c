@@ -230,15 +230,9 @@ static int probe_direct(struct disk *d, const struct stat *st, const char *name,
 	return 0;
 }
 
-int disk_probe(struct disk *d, const char *name, const char *path)
+int disk_probe(struct disk *d, const struct stat *st, const char *name, const char *path)
 {
-	struct stat st;
-
-	if (fstat(d->file.fd, &st)) {
-		log_err("%s: %s: %m", name, path);
-		return -errno;
-	}
-	d->geometry = d->is_blockdev ? blockdev_geometry(d, &st) : file_geometry(d, &st);
+	d->geometry = d->is_blockdev ? blockdev_geometry(d, st) : file_geometry(d, st);
 	disk_geometry_mend(&d->geometry);
-	return d->direct ? probe_direct(d, &st, name, path) : 0;
+	return d->direct ? probe_direct(d, st, name, path) : 0;
 }
