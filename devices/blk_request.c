@@ -216,6 +216,11 @@ static int submit(struct blk_req *req)
 
 /* ---- settle: what became of it ---- */
 
+static bool has_ranges(const struct blk_req *req)
+{
+	return req->type == VIRTIO_BLK_T_DISCARD || req->type == VIRTIO_BLK_T_WRITE_ZEROES;
+}
+
 static bool is_transfer(const struct blk_req *req)
 {
 	return req->type <= VIRTIO_BLK_T_OUT && !req->syncing;
@@ -252,10 +257,8 @@ static const char *what_of(const struct blk_req *req)
 static int refused(const struct blk_req *req, int res)
 {
 	struct blk *blk = blk_of(req);
-	const bool ranges =
-		req->type == VIRTIO_BLK_T_DISCARD || req->type == VIRTIO_BLK_T_WRITE_ZEROES;
 
-	if (res == -EOPNOTSUPP && ranges && !req->syncing)
+	if (res == -EOPNOTSUPP && has_ranges(req) && !req->syncing)
 		return res; /* The driver does not ask again. */
 	if (is_full(req, res)) {
 		log_once(&blk->said_full, LOG_WARN,
@@ -285,14 +288,7 @@ static bool needs_flush(const struct blk_req *req)
 
 	if (req->syncing || blk->unsafe)
 		return false;
-	switch (req->type) {
-	case VIRTIO_BLK_T_OUT:
-	case VIRTIO_BLK_T_DISCARD:
-	case VIRTIO_BLK_T_WRITE_ZEROES:
-		return !has_cache(blk);
-	default:
-		return false;
-	}
+	return (req->type == VIRTIO_BLK_T_OUT || has_ranges(req)) && !has_cache(blk);
 }
 
 /* The result of an operation, for the guest: refusals are logged. */
