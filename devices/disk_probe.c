@@ -15,11 +15,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-static bool is_pow2(uint64_t v)
-{
-	return v && !(v & (v - 1));
-}
-
 /* The largest power of two that is not larger than v and within [DISK_SECTOR, DISK_BLOCK_MAX]. */
 static uint32_t clip_pow2(uint64_t v)
 {

@@ -286,7 +286,7 @@ static int bar_assign(struct pci_host *h, struct pci_dev *d, unsigned i)
 	uint32_t type = 0;
 	int r;
 
-	assert(bar->size >= 16 && !(bar->size & (bar->size - 1)));
+	assert(bar->size >= 16 && is_pow2(bar->size));
 	if (bar->is64 && bar->prefetch && bar->size > WINDOW64_MIN_BAR)
 		r = window_take(&h->next64, arch_pci64_base(h->vm) + ARCH_PCI64_SIZE, bar->size,
 				&addr);

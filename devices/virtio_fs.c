@@ -192,7 +192,7 @@ static bool dax_check(const void *number, char err[OPT_ERR_MAX])
 {
 	const uint64_t mib = *(const uint64_t *)number;
 
-	if (mib != 1 && !(mib & (mib - 1)))
+	if (!mib || (mib != 1 && is_pow2(mib)))
 		return true;
 	snprintf(err, OPT_ERR_MAX, "must be 0, or a power of two from 2 on");
 	return false;

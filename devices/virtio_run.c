@@ -351,8 +351,8 @@ int virtio_attach(struct virtio_dev *dev, struct vm *vm)
 
 	if (!dev->nthreads)
 		dev->nthreads = 1;
-	assert(dev->nqueues && dev->queue_size && dev->queue_size <= VIRTQ_MAX_SIZE);
-	assert(!(dev->queue_size & (dev->queue_size - 1)) && dev->nthreads <= dev->nqueues);
+	assert(dev->nqueues && is_pow2(dev->queue_size) && dev->queue_size <= VIRTQ_MAX_SIZE);
+	assert(dev->nthreads <= dev->nqueues);
 	assert(dev->config || !dev->config_len);
 	assert(dev->config_rw <= dev->config_len &&
 	       dev->config_rw_len <= dev->config_len - dev->config_rw);

@@ -90,7 +90,7 @@ static int map_areas(struct virtq *vq)
 {
 	uint64_t n = vq->size, event = vq->event_idx ? sizeof(__virtio16) : 0;
 
-	if (!n || n > vq->dev->queue_size || (n & (n - 1)))
+	if (!is_pow2(n) || n > vq->dev->queue_size)
 		return -EINVAL;
 	if (!IS_ALIGNED(vq->desc_addr, VRING_DESC_ALIGN_SIZE) ||
 	    !IS_ALIGNED(vq->avail_addr, VRING_AVAIL_ALIGN_SIZE) ||

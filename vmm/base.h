@@ -48,6 +48,11 @@
 		a_ > b_ ? a_ : b_;      \
 	})
 
+static inline bool is_pow2(uint64_t v)
+{
+	return v && !(v & (v - 1));
+}
+
 /* A guest-physical address: cannot be dereferenced, added to, or passed as a length. */
 typedef struct {
 	uint64_t v;

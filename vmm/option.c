@@ -172,9 +172,7 @@ bool opt_check_id(const void *text, char err[OPT_ERR_MAX])
 
 bool opt_check_pow2(const void *number, char err[OPT_ERR_MAX])
 {
-	uint64_t v = *(const uint64_t *)number;
-
-	if (v && !(v & (v - 1)))
+	if (is_pow2(*(const uint64_t *)number))
 		return true;
 	complain(err, 0, "must be a power of two");
 	return false;

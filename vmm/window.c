@@ -267,7 +267,7 @@ const struct bus_ops window_ops = {.read = ops_read, .write = ops_write};
 
 static int size_check(const char *name, uint64_t size)
 {
-	if (size >= CHUNK && size <= ARCH_WINDOWS_SIZE && !(size & (size - 1)))
+	if (size >= CHUNK && size <= ARCH_WINDOWS_SIZE && is_pow2(size))
 		return 0;
 	log_err("%s: a window of %llu bytes: must be a power of two from 2 MiB to %llu GiB", name,
 		(unsigned long long)size, (unsigned long long)(ARCH_WINDOWS_SIZE >> 30));
