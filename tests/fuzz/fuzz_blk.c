@@ -8,6 +8,7 @@
  * end the whole image. A request that moves nothing is one too. The first byte chooses a read-only disk, and features.
  */
 #include "input.h"
+#include "../../devices/disk.h"
 #include "../../devices/table.h"
 #include "../../devices/virtio_blk.h"
 #include "../../vmm/log.h"
@@ -26,6 +27,7 @@
 #define WRITABLE 0x210000u
 #define TABLE    0x220000u
 #define CUTS     6u
+#define MAX_SEGS 20u /* more than the device takes */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -123,6 +125,35 @@ static void chain_put(struct fg_queue *q, const struct vring_desc *d, unsigned n
 	fg_kick(q);
 }
 
+static bool has_ranges(const struct request *r)
+{
+	const uint32_t type = le32toh(r->hdr.type);
+
+	return type == VIRTIO_BLK_T_DISCARD || type == VIRTIO_BLK_T_WRITE_ZEROES;
+}
+
+/* A number within the disk or just behind it; wild: any of n bytes. */
+static uint64_t take_sector(struct input *in, bool wild, unsigned n)
+{
+	return wild ? take(in, n) : take(in, 1) % (SECTORS + 2);
+}
+
+/* Up to MAX_SEGS of them. odd: the length of the request, which need not be theirs, stays as it is. */
+static void add_ranges(struct input *in, struct request *r, bool wild, bool odd)
+{
+	const unsigned n = (unsigned)take(in, 1) % (MAX_SEGS + 1);
+	struct virtio_blk_discard_write_zeroes seg;
+
+	for (unsigned i = 0; i < n; i++) {
+		seg.sector = htole64(take_sector(in, wild, 8));
+		seg.num_sectors = htole32((uint32_t)take_sector(in, wild, 4));
+		seg.flags = htole32((uint32_t)take(in, wild ? 4 : 1) & (wild ? ~0u : 1u));
+		memcpy(r->rd + sizeof(r->hdr) + i * sizeof(seg), &seg, sizeof(seg));
+	}
+	if (!odd)
+		r->rd_len = (uint32_t)(sizeof(r->hdr) + n * sizeof(seg));
+}
+
 static void publish(struct fakeguest *fg, struct input *in, struct request *r, bool table)
 {
 	struct vring_desc d[2 * CUTS];
@@ -130,12 +161,8 @@ static void publish(struct fakeguest *fg, struct input *in, struct request *r, b
 	unsigned n;
 
 	r->hdr = (struct virtio_blk_outhdr){
-		.type = htole32(how & 0x80 ? (uint32_t)take(in, 4) : how % 10u),
-		.sector = htole64(how & 0x40 ? take(in, 8) : take(in, 1) % (SECTORS + 2))};
-	/* The model has no ranges: what they do is t_blk_range's. */
-	if (r->hdr.type == htole32(VIRTIO_BLK_T_DISCARD) ||
-	    r->hdr.type == htole32(VIRTIO_BLK_T_WRITE_ZEROES))
-		r->hdr.type = htole32(VIRTIO_BLK_T_FLUSH);
+		.type = htole32(how & 0x80 ? (uint32_t)take(in, 4) : how % 14u),
+		.sector = htole64(take_sector(in, how & 0x40, 8))};
 	r->rd_len = (uint32_t)take(in, 1) % 9 * 512 + 16;
 	r->wr_len = (uint32_t)take(in, 1) % 8 * 512 + 1;
 	if (how & 0x20) {
@@ -145,6 +172,8 @@ static void publish(struct fakeguest *fg, struct input *in, struct request *r, b
 	}
 	memset(r->rd, (int)take(in, 1), sizeof(r->rd));
 	memcpy(r->rd, &r->hdr, sizeof(r->hdr));
+	if (has_ranges(r))
+		add_ranges(in, r, how & 0x40, how & 0x20);
 	memcpy(fg_ptr(fg, READABLE, MAX_BUF), r->rd, MAX_BUF);
 	memset(fg_ptr(fg, WRITABLE, MAX_BUF), CANARY, MAX_BUF);
 	n = cut(in, READABLE, r->rd_len, 0, d);
@@ -156,6 +185,39 @@ static void publish(struct fakeguest *fg, struct input *in, struct request *r, b
 static bool on_disk(uint64_t sector, uint64_t n)
 {
 	return n % 512 == 0 && sector <= SECTORS && n <= (SECTORS - sector) * 512;
+}
+
+/* 5.2.6.2 of one segment. */
+static uint8_t expected_segment(const struct virtio_blk_discard_write_zeroes *seg, bool zeroes)
+{
+	const uint32_t known = zeroes ? VIRTIO_BLK_WRITE_ZEROES_FLAG_UNMAP : 0;
+
+	if (le32toh(seg->flags) & ~known)
+		return VIRTIO_BLK_S_UNSUPP;
+	/* The disk is far smaller than what one segment may have. */
+	return on_disk(le64toh(seg->sector), 512ull * le32toh(seg->num_sectors))
+		       ? VIRTIO_BLK_S_OK
+		       : VIRTIO_BLK_S_IOERR;
+}
+
+/* All of the segments or none. What is discarded reads as zeros too, as the image is a file. */
+static uint8_t expected_ranges(const struct request *r, bool ro)
+{
+	const bool zeroes = le32toh(r->hdr.type) == VIRTIO_BLK_T_WRITE_ZEROES;
+	const uint32_t body = r->rd_len - (uint32_t)sizeof(r->hdr);
+	const uint32_t n = body / sizeof(struct virtio_blk_discard_write_zeroes);
+	struct virtio_blk_discard_write_zeroes seg[MAX_SEGS];
+	uint8_t status = VIRTIO_BLK_S_OK;
+
+	if (ro || !n || body % sizeof(seg[0]) || n > (zeroes ? 1u : DISK_RANGES_MAX))
+		return VIRTIO_BLK_S_IOERR;
+	memcpy(seg, r->rd + sizeof(r->hdr), body);
+	for (uint32_t i = 0; i < n && status == VIRTIO_BLK_S_OK; i++)
+		status = expected_segment(&seg[i], zeroes);
+	for (uint32_t i = 0; i < n && status == VIRTIO_BLK_S_OK; i++)
+		memset(model + le64toh(seg[i].sector) * 512, 0,
+		       512ull * le32toh(seg[i].num_sectors));
+	return status;
 }
 
 /* The status 5.2.6 wants; what is given back in front of it is *len bytes at *data. */
@@ -186,6 +248,9 @@ static uint8_t expected(const struct request *r, bool ro, const uint8_t **data, 
 		return VIRTIO_BLK_S_OK;
 	case VIRTIO_BLK_T_FLUSH: /* which a read-only disk does not offer */
 		return ro ? VIRTIO_BLK_S_UNSUPP : VIRTIO_BLK_S_OK;
+	case VIRTIO_BLK_T_DISCARD:
+	case VIRTIO_BLK_T_WRITE_ZEROES:
+		return expected_ranges(r, ro);
 	default:
 		return VIRTIO_BLK_S_UNSUPP;
 	}
