@@ -13,22 +13,15 @@ disk_data() {
 # ---- contenders: disk_NAME runs the machine ----
 
 disk_on_wherry() { # KEYS
-	cat >"$work/config.json" <<-END
-		{"boot-source": {"kernel_image_path": "$kernel", "initrd_path": "$guest_initrd", "boot_args": "$append"},
-		 "machine-config": {"vcpu_count": 1, "mem_size_mib": 512},
-		 "drives": [{"drive_id": "disk", "path_on_host": "$disk"$1}]}
-	END
-	exec ./wherry boot "$work/config.json"
+	guest_on_wherry "\"drives\": [{\"drive_id\": \"disk\", \"path_on_host\": \"$disk\"$1}]"
 }
 disk_wherry() { disk_on_wherry ""; }
 disk_wherry_sleep() { disk_on_wherry ', "poll_us": 0'; }
 # As on hardware: all takes some twenty times as long here, so 50 us are too short, and QEMU's 32.
 disk_wherry_poll() { disk_on_wherry ', "poll_us": 1000'; }
 disk_on_qemu() { # IOTHREAD
-	exec qemu-system-x86_64 -M q35,accel=kvm -cpu host -smp 1 -m 512 -nodefaults -no-user-config -display none -no-reboot \
-		-serial stdio -object "iothread,id=io$1" -device virtio-blk-pci,drive=d,iothread=io \
-		-blockdev "driver=file,node-name=d,filename=$disk,aio=io_uring" \
-		-kernel "$kernel" -initrd "$guest_initrd" -append "$append"
+	guest_on_qemu -object "iothread,id=io$1" -device virtio-blk-pci,drive=d,iothread=io \
+		-blockdev "driver=file,node-name=d,filename=$disk,aio=io_uring"
 }
 disk_qemu() { disk_on_qemu ""; }
 disk_qemu_sleep() { disk_on_qemu ,poll-max-ns=0; }

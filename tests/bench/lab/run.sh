@@ -27,6 +27,21 @@ guest_prepare() {
 	initramfs_pack "$root" "$guest_initrd"
 }
 
+# ---- the machine, which is the same for both kinds ----
+
+guest_on_wherry() { # DEVICES, as members of the configuration
+	cat >"$work/config.json" <<-END
+		{"boot-source": {"kernel_image_path": "$kernel", "initrd_path": "$guest_initrd", "boot_args": "$append"},
+		 "machine-config": {"vcpu_count": 1, "mem_size_mib": 512},
+		 $1}
+	END
+	exec ./wherry boot "$work/config.json"
+}
+guest_on_qemu() { # QEMU_ARGS...
+	exec qemu-system-x86_64 -M q35,accel=kvm -cpu host -smp 1 -m 512 -nodefaults -no-user-config -display none -no-reboot \
+		-serial stdio -kernel "$kernel" -initrd "$guest_initrd" -append "$append" "$@"
+}
+
 # ---- counters ----
 
 guest_helpers() {

@@ -29,12 +29,7 @@ share_data() {
 # ---- contenders: share_NAME runs the machine; its options in the guest are in $guest ----
 
 share_on_wherry() { # KEYS [SECTION]
-	cat >"$work/config.json" <<-END
-		{"boot-source": {"kernel_image_path": "$kernel", "initrd_path": "$guest_initrd", "boot_args": "$append"},
-		 "machine-config": {"vcpu_count": 1, "mem_size_mib": 512},
-		 "${2:-fs}": [{"tag": "share", "path": "$share"$1}]}
-	END
-	exec ./wherry boot "$work/config.json"
+	guest_on_wherry "\"${2:-fs}\": [{\"tag\": \"share\", \"path\": \"$share\"$1}]"
 }
 share_wherry_auto() { share_on_wherry ', "cache": "auto"'; }
 # The device looks for 50 us whether the guest's next request comes, which on hardware it mostly does. Here all takes some
@@ -53,9 +48,7 @@ share_wherry_dax() { share_on_wherry ', "cache": "always", "dax": 64'; }
 share_wherry_9p_none() { share_on_wherry "" p9; }
 share_wherry_9p_loose() { share_on_wherry "" p9; }
 share_on_qemu() { # QEMU_ARGS...
-	exec qemu-system-x86_64 -M q35,accel=kvm,memory-backend=m -cpu host -smp 1 -m 512 -nodefaults -no-user-config \
-		-display none -no-reboot -serial stdio -object memory-backend-memfd,id=m,size=512M,share=on \
-		-kernel "$kernel" -initrd "$guest_initrd" -append "$append" "$@"
+	guest_on_qemu -machine memory-backend=m -object memory-backend-memfd,id=m,size=512M,share=on "$@"
 }
 share_on_virtiofsd() { # CACHE
 	rm -f "$work/sock"
