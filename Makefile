@@ -91,6 +91,7 @@ check-guest: wherry
 	$(Q)tests/run.sh tests/check-guest.sh
 # Not part of check: an hour; goes on where it was stopped.
 check-guest-long: wherry
+	$(Q)tests/deps.sh long
 	$(Q)tests/run.sh tests/check-guest-long.sh
 payload:
 	$(Q)$(MAKE) --no-print-directory -C guest/payload O=../../build/payload

@@ -25,6 +25,12 @@ static const struct syscall_rule disk_rules[] = {
 	 .value = FALLOC_FL_KEEP_SIZE},
 	{.nr = SYS_pwrite64, .why = "zeroes, where the host knows no better way"},
 	SYSCALL_IOCTL(BLKDISCARD, "discard on a block device"),
+	{.nr = SYS_fcntl,
+	 .why = "the lock of a disk that another one has replaced",
+	 .masked = true,
+	 .arg = 1,
+	 .mask = UINT32_MAX,
+	 .value = F_OFD_SETLK},
 };
 const struct syscalls disk_syscalls = SYSCALLS(disk_rules);
 
@@ -191,6 +197,17 @@ static void settle_cached(struct disk *d)
 		(void)posix_fadvise(d->cached.fd, 0, 0, POSIX_FADV_RANDOM);
 }
 
+/*
+ * Given up by name: closing is not enough where a ring's worker still has the file, which it lets go of a moment after its
+ * completion was seen.
+ */
+static void unlock_file(const struct disk *d)
+{
+	struct flock whole = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+
+	(void)fcntl(d->file.fd, F_OFD_SETLK, &whole);
+}
+
 static int disk_learn(struct disk *d, const char *name, const char *path)
 {
 	struct stat st;
@@ -299,6 +316,7 @@ void disk_put(struct disk *d)
 	if (!d || __atomic_sub_fetch(&d->refs, 1, __ATOMIC_ACQ_REL))
 		return;
 	if (!d->lender) {
+		unlock_file(d);
 		close_fd(&d->file.fd);
 		close_fd(&d->cached.fd);
 	}

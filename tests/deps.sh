@@ -1,11 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# deps.sh [try]: installs the Debian packages that are missing: those for building and running guests (try), and without
-# an argument those of all tests too. Root or sudo.
+# deps.sh [try|long]: installs the Debian packages that are missing: those for building and running guests (try), those that
+# the long guests take too (long), and without an argument those of make check. Root or sudo.
 set -eu
 need="gcc libc6-dev linux-libc-dev make pkg-config libseccomp-dev liburing-dev libjson-c-dev
 	qemu-system-x86 busybox-static cpio kmod e2fsprogs xz-utils binutils bc"
-[ "${1:-}" = try ] || need="$need clang clang-format clang-tidy cppcheck libclang-rt-14-dev acpica-tools libelf1"
+case ${1:-} in
+try) ;;
+long) need="$need debootstrap" ;;
+*) need="$need clang clang-format clang-tidy cppcheck libclang-rt-14-dev acpica-tools libelf1" ;;
+esac
 missing=
 for p in $need; do
 	dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null | grep -q '^installed$' || missing="$missing $p"

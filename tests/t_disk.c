@@ -354,6 +354,7 @@ static void test_again_lock(void)
 	const char *path = bed_file("shared", 4096);
 	struct disk *d[4];
 	char log[500];
+	int fd;
 
 	need(!open_logged(&d[0], path, false, log));
 	for (unsigned i = 1; i < ARRAY_LEN(d); i++)
@@ -369,6 +370,11 @@ static void test_again_lock(void)
 	ok(is_locked(path), "the new one may go first");
 	disk_put(d[0]);
 	ok(!is_locked(path), "then the old one");
+	need(!open_logged(&d[0], path, false, log));
+	fd = dup(d[0]->file.fd);
+	disk_put(d[0]);
+	ok(fd >= 0 && !is_locked(path), "also where a ring has not let go of the file yet");
+	close(fd);
 }
 
 struct again {
@@ -381,6 +387,11 @@ static void again_there(void *arg)
 	struct again *a = arg;
 
 	a->res = disk_again(&a->new, a->old, "blk0", NULL);
+}
+
+static void put_there(void *disk)
+{
+	disk_put(disk);
 }
 
 /* ---- block devices ---- */
@@ -457,7 +468,8 @@ static void test_again_filtered(struct bed *b)
 	is(a.res, 0, "%s: the size is asked for again by calls that are allowed there", b->engine);
 	is(a.new->size, 4096, "%s: and is the new one", b->engine);
 	disk_put(a.old);
-	disk_put(a.new);
+	loop_call(b->io, put_there, a.new);
+	ok(!is_locked(in_bed("filtered")), "%s: and so is the lock given up", b->engine);
 }
 
 /* ---- flushes ---- */

@@ -30,9 +30,9 @@ if [ -z "$(find "$lab/l1.gz" -newer "$top/tests/lab/l1-init" -newer "$0" -newer 
 	install -m 755 "$top/tests/lab/l1-init" "$lab/l1/init"
 	initramfs_pack "$lab/l1" "$lab/l1.gz"
 fi
-# Without metadata checksums: they would be computed by an emulated CPU.
+# Room for the guest with 200,000 files. Without metadata checksums: they would be computed by an emulated CPU.
 if [ ! -s "$lab/scratch.ext4" ]; then
 	truncate -s 3G "$lab/scratch.tmp"
-	mke2fs -q -F -t ext4 -O ^metadata_csum "$lab/scratch.tmp"
+	mke2fs -q -F -t ext4 -N 600000 -O ^metadata_csum "$lab/scratch.tmp"
 	mv "$lab/scratch.tmp" "$lab/scratch.ext4"
 fi
