@@ -42,35 +42,43 @@ shift
 guest_defaults() {
 	kernel=vmlinux kernels=kernel initrd=initrd.gz cpus=1 mem=512 transport=pci args='' run=none end=poweroff irq='' limit=600 tty=''
 	status=0 said='powered off' user='' root='' many=100 rounds=150
-	nofile='' own='' unfit='' shares=() p9s=() suites='' tells='' lacks='' files=1000
+	nofile='' own='' unfit='' shares=() p9s=() drives=() images=() suites='' tells='' lacks='' files=1000
 }
 
 # share TAG [KEY=VALUE...]: by virtio-fs; p9: by virtio-9p. With path=, not a directory of this guest's; mount= (options)
 # and without= (checks of the suite, with +) are for the guest alone, which is told all of them by
 # wherry.TAG=:KEY=VALUE:..., and type=9p. Numbers and truths are written so.
 share() {
-	described shares "$@"
+	described shares tag "$1" "path=$dir/$1" "${@:2}"
 }
 p9() {
-	described p9s "$@" type=9p
+	described p9s tag "$1" "path=$dir/$1" "${@:2}" type=9p
+}
+# drive ID [KEY=VALUE...]: a disk, whose image is ID.img in the guest's directory; with image_size= it is made, empty.
+drive() {
+	described drives drive_id "$1" "path_on_host=$dir/$1.img" is_root_device=false "${@:2}"
 }
 
-described() { # LIST TAG [KEY=VALUE...]: its configuration goes to the list
+described() { # LIST KEY NAME [KEY=VALUE...]: its configuration goes to the list; of two of a key the last counts
 	local -n list=$1
-	local tag=$2 path=$dir/$2 keys='' told='' key value
-	shift 2
-	for key; do
-		[[ $key == ?id_map=* ]] || told="$told$key:"
+	local name=$3 told='' all='' key value
+	local -A keys=()
+	for key in "${@:4}"; do
 		value=${key#*=} key=${key%%=*}
+		[[ $key == @(*path*|?id_map|is_root_device) ]] || told="$told$key=$value:"
 		case $key in
 		mount | without | type) continue ;;
-		path) path=$value && continue ;;
+		image_size)
+			images+=("$value $name.img")
+			continue
+			;;
 		esac
 		[[ $value =~ ^([0-9]+|true|false)$ ]] || value="\"$value\""
-		keys="$keys, \"$key\": $value"
+		keys[$key]=$value
 	done
-	list+=("{\"tag\": \"$tag\", \"path\": \"$path\"$keys}")
-	tells="$tells wherry.$tag=:$told"
+	for key in "${!keys[@]}"; do all="$all, \"$key\": ${keys[$key]}"; done
+	list+=("{\"$2\": \"$name\"$all}")
+	tells="$tells wherry.$name=:$told"
 }
 
 # The same, and the file system suite runs on it.
@@ -84,15 +92,12 @@ suite_p9() {
 }
 
 config() {
-	local drives=''
-	[ ! -e "$dir/data.ext4" ] || drives="{\"drive_id\": \"data\", \"path_on_host\": \"$dir/data.ext4\", \"is_root_device\": false},
-			{\"drive_id\": \"fixed\", \"path_on_host\": \"$dir/fixed.img\", \"is_root_device\": false, \"is_read_only\": true}"
 	cat <<-END
 		{"boot-source": {"kernel_image_path": "$top/build/$kernels/$kernel",
 			"initrd_path": "$top/build/guest/$initrd",
 			"boot_args": "$base $args wherry.run=$run wherry.end=$end wherry.irq=$irq wherry.cpus=$cpus wherry.mem=$mem wherry.fixedsum=$(cat "$fixtures/fixed.sum") wherry.many=$many wherry.rounds=$rounds wherry.lacks=$lacks wherry.suite=$suites$tells"},
 		"machine-config": {"vcpu_count": $cpus, "mem_size_mib": $mem, "transport": "$transport"},
-		"drives": [$drives],
+		"drives": [$(IFS=, && echo "${drives[*]}")],
 		"fs": [$(IFS=, && echo "${shares[*]}")],
 		"p9": [$(IFS=, && echo "${p9s[*]}")],
 		"entropy": {}}
@@ -122,7 +127,7 @@ guest_settings() {
 
 # Makes its files afresh: a directory for each share, with what its scripts need.
 guest_prepare() {
-	local tag script
+	local tag image script
 	guest_settings "$1"
 	cd / || return 1
 	guest_clean
@@ -135,6 +140,7 @@ guest_prepare() {
 	for tag in "${shares[@]}" "${p9s[@]}"; do
 		tag=${tag#*\"path\": \"} && mkdir -p "${tag%%\"*}"
 	done
+	for image in "${images[@]}"; do truncate -s "${image% *}" "${image#* }"; done
 	if [ "$1" = firecracker ]; then config_firecracker; else config; fi >"$dir/config.json"
 	[ -z "$user" ] || chown -R "$user:$user" "$dir" "${own:-$dir}"
 }

@@ -6,6 +6,7 @@
 #   share TAG [KEY=VALUE...]   a share of the directory TAG of this guest, with wherry's keys; mount=OPTIONS are the guest's
 #   suite TAG [KEY=VALUE...]   the same, and the file system suite runs on it (guest/test/posix.sh)
 #   p9, suite_p9               the same by virtio-9p
+#   drive ID [KEY=VALUE...]    a disk, with wherry's keys; image_size=SIZE makes an empty one
 # Many things are tried in one boot, since a boot is what costs here.
 
 guests=(limit pci mmio big bare intx terminal firecracker caches user mounts dax root p9 root_p9)

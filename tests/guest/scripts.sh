@@ -23,6 +23,8 @@ check_share() {
 
 prepare_disk() {
 	cp --sparse=always "$fixtures"/{data.ext4,fixed.img} .
+	drive data "path_on_host=$dir/data.ext4"
+	drive fixed is_read_only=true
 }
 check_disk() {
 	e2fsck -fn data.ext4 >e2fsck 2>&1
