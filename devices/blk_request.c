@@ -9,6 +9,7 @@
  */
 #include "blk_int.h"
 #include <limits.h>
+#include <stdio.h>
 
 static struct blk *blk_of(const struct blk_req *req)
 {
@@ -233,22 +234,29 @@ static bool is_full(const struct blk_req *req, int res)
 	       (res >= 0 && req->type == VIRTIO_BLK_T_OUT && is_transfer(req));
 }
 
-static const char *what_of(const struct blk_req *req)
+/* For the administrator: "write of 4096 bytes at 512". Of several ranges, where the first begins and how much they are. */
+static void describe(const struct blk_req *req, char *text, size_t size)
 {
-	if (req->syncing)
-		return "flush";
-	switch (req->type) {
-	case VIRTIO_BLK_T_IN:
-		return "read";
-	case VIRTIO_BLK_T_OUT:
-		return "write";
-	case VIRTIO_BLK_T_FLUSH:
-		return "flush";
-	case VIRTIO_BLK_T_DISCARD:
-		return "discard";
-	default:
-		return "write of zeroes";
+	static const char *const names[] = {
+		[VIRTIO_BLK_T_IN] = "read",
+		[VIRTIO_BLK_T_OUT] = "write",
+		[VIRTIO_BLK_T_DISCARD] = "discard",
+		[VIRTIO_BLK_T_WRITE_ZEROES] = "write of zeroes",
+	};
+	uint64_t off = req->off, len = req->len;
+
+	if (req->syncing || req->type == VIRTIO_BLK_T_FLUSH) {
+		snprintf(text, size, "flush");
+		return;
 	}
+	if (has_ranges(req)) {
+		off = req->op.ranges[0].off;
+		len = 0;
+		for (unsigned i = 0; i < req->op.nranges; i++)
+			len += req->op.ranges[i].len;
+	}
+	snprintf(text, size, "%s of %llu bytes at %llu", names[req->type], (unsigned long long)len,
+		 (unsigned long long)off);
 }
 
 /*
@@ -257,6 +265,7 @@ static const char *what_of(const struct blk_req *req)
 static int refused(const struct blk_req *req, int res)
 {
 	struct blk *blk = blk_of(req);
+	char what[80];
 
 	if (res == -EOPNOTSUPP && has_ranges(req) && !req->syncing)
 		return res; /* The driver does not ask again. */
@@ -267,9 +276,9 @@ static int refused(const struct blk_req *req, int res)
 			 blk->v.base.name, blk->drive_id);
 		return -EIO;
 	}
+	describe(req, what, sizeof(what));
 	errno = res < 0 ? -res : ENODATA;
-	log_limited(&blk->errors, LOG_ERR, "%s: %s of %u bytes at %llu: %m", blk->v.base.name,
-		    what_of(req), req->len, (unsigned long long)req->off);
+	log_limited(&blk->errors, LOG_ERR, "%s: %s: %m", blk->v.base.name, what);
 	return -EIO;
 }
 

@@ -10,35 +10,12 @@
 
 #include "../cmd/config_int.h"
 #include "../vmm/log.h"
+#include "capture.h"
 #include "tap.h"
 #include <fcntl.h>
-#include <sys/mman.h>
 
 #define NAME "m.json"
 #define SAYS "wherry: error: " NAME ":"
-
-/* ---- standard error ---- */
-
-struct capture {
-	int memfd, saved;
-};
-
-static void capture_begin(struct capture *cap)
-{
-	cap->memfd = memfd_create("stderr", MFD_CLOEXEC);
-	cap->saved = dup(STDERR_FILENO);
-	need(cap->memfd >= 0 && cap->saved >= 0 && dup2(cap->memfd, STDERR_FILENO) >= 0);
-}
-
-static void capture_end(struct capture *cap, char *said, size_t size)
-{
-	ssize_t n = pread(cap->memfd, said, size - 1, 0);
-
-	need(dup2(cap->saved, STDERR_FILENO) >= 0 && n >= 0);
-	said[n] = 0;
-	close(cap->memfd);
-	close(cap->saved);
-}
 
 /* ---- the file ---- */
 

@@ -7,6 +7,7 @@
 #ifndef TESTS_DISK_BED_H
 #define TESTS_DISK_BED_H
 
+#include "capture.h"
 #include "tap.h"
 #include "../devices/disk_int.h"
 #include "../vmm/log.h"
@@ -181,18 +182,12 @@ __attribute__((unused)) static void bed_4kn_end(struct bed_loop *l)
 static int bed_open_or_again(struct disk **d, const struct disk *old, const struct disk_config *cfg,
 			     char log[500])
 {
-	int saved = dup(STDERR_FILENO), fd = memfd_create("log", MFD_CLOEXEC), r;
-	ssize_t n;
+	struct capture cap;
+	int r;
 
-	need(saved >= 0 && fd >= 0);
-	fflush(stderr);
-	dup2(fd, STDERR_FILENO);
+	capture_begin(&cap);
 	r = old ? disk_again(d, old, "blk0", cfg->path) : disk_open(d, "blk0", cfg);
-	dup2(saved, STDERR_FILENO);
-	n = pread(fd, log, 499, 0);
-	log[n > 0 ? n : 0] = 0;
-	close(saved);
-	close(fd);
+	capture_end(&cap, log, 500);
 	return r;
 }
 

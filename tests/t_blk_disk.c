@@ -5,12 +5,12 @@
  * The functions of disk.h are defined here, in place of disk.c.
  */
 #include "fakeguest.h"
+#include "capture.h"
 #include "tap.h"
 #include "../devices/disk.h"
 #include "../devices/table.h"
 #include "../devices/virtio_blk.h"
 #include <linux/virtio_blk.h>
-#include <sys/mman.h>
 
 #define DISK_LEN MIB(1)
 #define FLUSH    (1ull << VIRTIO_BLK_F_FLUSH)
@@ -263,11 +263,10 @@ static void test_full(void)
 	static const char line[] =
 		"wherry: warning: blk0: drive \"d\": the host has no room for what the guest "
 		"writes, which gets I/O errors: free space, or raise the quota or ulimit -f\n";
-	int saved = dup(STDERR_FILENO), fd = memfd_create("log", MFD_CLOEXEC);
-	char said[1000] = "";
+	struct capture cap;
+	char said[1000];
 
-	need(saved >= 0 && fd >= 0);
-	dup2(fd, STDERR_FILENO);
+	capture_begin(&cap);
 	start(BLK_CACHE_WRITEBACK, FLUSH);
 	host.write_res = 512;
 	need(request(VIRTIO_BLK_T_OUT, 1024, NULL) == VIRTIO_BLK_S_IOERR);
@@ -275,10 +274,7 @@ static void test_full(void)
 	for (unsigned i = 0; i < 3; i++)
 		need(request(VIRTIO_BLK_T_OUT, 1024, NULL) == VIRTIO_BLK_S_IOERR);
 	fg_destroy(fg);
-	dup2(saved, STDERR_FILENO);
-	need(pread(fd, said, sizeof(said) - 1, 0) >= 0);
-	close(saved);
-	close(fd);
+	capture_end(&cap, said, sizeof(said));
 	ok(!strcmp(said, line),
 	   "a full host is said once, with the drive and what to do: whether writes fail or stop "
 	   "short");
@@ -356,12 +352,12 @@ static void test_out_of_order(uint64_t features)
 
 /* ---- ranges ---- */
 
-/* A discard or zeroes of one sector; flags as on the wire. */
+/* A discard or zeroes of the second sector; flags as on the wire. */
 static int request_range(uint32_t type, uint32_t flags)
 {
 	struct virtio_blk_outhdr hdr = {.type = htole32(type)};
-	struct virtio_blk_discard_write_zeroes seg = {.num_sectors = htole32(1),
-						      .flags = htole32(flags)};
+	struct virtio_blk_discard_write_zeroes seg = {
+		.sector = htole64(1), .num_sectors = htole32(1), .flags = htole32(flags)};
 	const struct fg_buf rd[] = {{&hdr, sizeof(hdr)}, {&seg, sizeof(seg)}}, wr = {.len = 1};
 	uint64_t gpa;
 
@@ -399,6 +395,30 @@ static void test_ranges(void)
 	is(request_range(VIRTIO_BLK_T_WRITE_ZEROES, 0), VIRTIO_BLK_S_IOERR,
 	   "and if they cannot be, that is an error, whatever the host calls it");
 	fg_destroy(fg);
+}
+
+static void test_refusals(void)
+{
+	char said[1000];
+	struct capture cap;
+
+	capture_begin(&cap);
+	start(BLK_CACHE_WRITEBACK, FLUSH);
+	host.read_res = host.write_res = host.flush_res = host.range_res = -EIO;
+	need(request(VIRTIO_BLK_T_IN, 1024, NULL) == VIRTIO_BLK_S_IOERR);
+	need(request(VIRTIO_BLK_T_OUT, 1024, NULL) == VIRTIO_BLK_S_IOERR);
+	need(request(VIRTIO_BLK_T_FLUSH, 0, NULL) == VIRTIO_BLK_S_IOERR);
+	need(request_range(VIRTIO_BLK_T_DISCARD, 0) == VIRTIO_BLK_S_IOERR);
+	need(request_range(VIRTIO_BLK_T_WRITE_ZEROES, 0) == VIRTIO_BLK_S_IOERR);
+	fg_destroy(fg);
+	capture_end(&cap, said, sizeof(said));
+	ok(!strcmp(said, "wherry: error: blk0: read of 1024 bytes at 0: Input/output error\n"
+			 "wherry: error: blk0: write of 1024 bytes at 0: Input/output error\n"
+			 "wherry: error: blk0: flush: Input/output error\n"
+			 "wherry: error: blk0: discard of 512 bytes at 512: Input/output error\n"
+			 "wherry: error: blk0: write of zeroes of 512 bytes at 512: Input/output "
+			 "error\n"),
+	   "what the host refuses is said: what it was, where, and how much");
 }
 
 /* ---- the cache ---- */
@@ -473,6 +493,7 @@ int main(void)
 	test_out_of_order(0);
 	test_out_of_order(1ull << VIRTIO_RING_F_EVENT_IDX | 1ull << VIRTIO_RING_F_INDIRECT_DESC);
 	test_ranges();
+	test_refusals();
 	test_cache_mode();
 	test_config();
 	return done();

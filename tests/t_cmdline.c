@@ -4,8 +4,8 @@
  */
 #include "../cmd/cmdline.h"
 #include "../devices/table.h"
+#include "capture.h"
 #include "tap.h"
-#include <sys/mman.h>
 
 #define BASE 0xc0000000ull
 
@@ -56,21 +56,16 @@ static struct vm *machine(unsigned windows)
 /* Everything that goes to standard error from here to the end of the call is kept. */
 static void build(struct trial *t)
 {
-	int said = memfd_create("said", MFD_CLOEXEC), saved = dup(STDERR_FILENO);
 	struct vm *vm = machine(t->windows);
+	struct capture cap;
 	struct config c;
-	ssize_t n;
 
 	configure(&c, t);
 	t->kind = cmdline_transport(&c);
-	need(said >= 0 && saved >= 0 && dup2(said, STDERR_FILENO) >= 0);
+	capture_begin(&cap);
 	t->err = cmdline_build(&c, vm, t->kind == TRANSPORT_MMIO, t->line,
 			       t->cap ? t->cap : sizeof(t->line));
-	n = pread(said, t->said, sizeof(t->said) - 1, 0);
-	need(dup2(saved, STDERR_FILENO) >= 0 && n >= 0);
-	t->said[n] = 0;
-	close(said);
-	close(saved);
+	capture_end(&cap, t->said, sizeof(t->said));
 	config_fini(&c);
 	vm_destroy(vm);
 }

@@ -85,20 +85,19 @@ static void test_no_right(void)
 static int open_with(struct disk **d, const char *path, bool direct, unsigned n, char log[500])
 {
 	const struct disk_config cfg = {.path = path, .readonly = true, .direct = direct};
-	int saved = dup(STDERR_FILENO), fd = memfd_create("log", MFD_CLOEXEC), next = dup(0), r;
 	struct rlimit old, few;
+	struct capture cap;
+	int next, r;
 
-	need(saved >= 0 && fd >= 0 && next >= 0 && !getrlimit(RLIMIT_NOFILE, &old));
+	capture_begin(&cap);
+	next = dup(0);
+	need(next >= 0 && !getrlimit(RLIMIT_NOFILE, &old));
 	close(next);
 	few = (struct rlimit){.rlim_cur = (rlim_t)next + n, .rlim_max = old.rlim_max};
-	dup2(fd, STDERR_FILENO);
 	need(!setrlimit(RLIMIT_NOFILE, &few));
 	r = disk_open(d, "blk0", &cfg);
 	need(!setrlimit(RLIMIT_NOFILE, &old));
-	dup2(saved, STDERR_FILENO);
-	log[MAX(pread(fd, log, 499, 0), (ssize_t)0)] = 0;
-	close(saved);
-	close(fd);
+	capture_end(&cap, log, 500);
 	return r;
 }
 

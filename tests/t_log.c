@@ -5,31 +5,9 @@
  * Standard error is a memfd while a line is written, and is given back before anything is judged.
  */
 #include "../vmm/log.h"
-#include "tap.h"
-#include <sys/mman.h>
+#include "capture.h"
 
-struct capture {
-	int memfd, saved;
-	char text[8192];
-};
-
-static void capture_begin(struct capture *c)
-{
-	c->memfd = memfd_create("stderr", MFD_CLOEXEC);
-	c->saved = dup(STDERR_FILENO);
-	need(c->memfd >= 0 && c->saved >= 0 && dup2(c->memfd, STDERR_FILENO) >= 0);
-}
-
-static const char *capture_end(struct capture *c)
-{
-	ssize_t n = pread(c->memfd, c->text, sizeof(c->text) - 1, 0);
-
-	need(dup2(c->saved, STDERR_FILENO) >= 0 && n >= 0);
-	c->text[n] = '\0';
-	close(c->saved);
-	close(c->memfd);
-	return c->text;
-}
+static char said[8192];
 
 static unsigned count_lines(const char *s)
 {
@@ -49,23 +27,23 @@ static void test_line(void)
 	errno = ENOSPC;
 	log_err("blk0: %s: %m", "/img");
 	kept = errno;
-	capture_end(&c);
-	ok(!strcmp(c.text, "wherry: error: blk0: /img: No space left on device\n"),
+	capture_end(&c, said, sizeof(said));
+	ok(!strcmp(said, "wherry: error: blk0: /img: No space left on device\n"),
 	   "a line has its level, its text and the text of errno");
 	is(kept, ENOSPC, "logging keeps errno");
 
 	capture_begin(&c);
 	log_err("fs0: %s", "a\nb\x1b[31m\x7f");
-	capture_end(&c);
-	ok(!strcmp(c.text, "wherry: error: fs0: a?b?[31m?\n"),
+	capture_end(&c, said, sizeof(said));
+	ok(!strcmp(said, "wherry: error: fs0: a?b?[31m?\n"),
 	   "line ends and escape sequences in a name cannot leave the line");
 
 	capture_begin(&c);
 	log_set_raw_terminal(true);
 	log_warn("x");
 	log_set_raw_terminal(false);
-	capture_end(&c);
-	ok(!strcmp(c.text, "wherry: warning: x\r\n"), "on a raw terminal a line ends in CR LF");
+	capture_end(&c, said, sizeof(said));
+	ok(!strcmp(said, "wherry: warning: x\r\n"), "on a raw terminal a line ends in CR LF");
 }
 
 static void test_long_line(void)
@@ -80,18 +58,18 @@ static void test_long_line(void)
 	log_set_raw_terminal(true);
 	log_err("%s", text);
 	log_set_raw_terminal(false);
-	capture_end(&c);
-	ok(strlen(c.text) <= 1024 && strlen(c.text) > 1000, "a long line is cut at 1 KiB");
-	ok(strstr(c.text, "a\r\n") && count_lines(c.text) == 1,
+	capture_end(&c, said, sizeof(said));
+	ok(strlen(said) <= 1024 && strlen(said) > 1000, "a long line is cut at 1 KiB");
+	ok(strstr(said, "a\r\n") && count_lines(said) == 1,
 	   "a cut line still ends in its line end");
 
 	capture_begin(&c);
 	errno = EACCES;
 	log_err("blk0: %s (give this user the right): %m", text);
-	capture_end(&c);
-	ok(!strncmp(c.text, "wherry: error: blk0: aaa", 24) && strstr(c.text, "aaa...aaa") &&
-		   strstr(c.text, "aaa (give this user the right): Permission denied\n") &&
-		   strlen(c.text) <= 1024,
+	capture_end(&c, said, sizeof(said));
+	ok(!strncmp(said, "wherry: error: blk0: aaa", 24) && strstr(said, "aaa...aaa") &&
+		   strstr(said, "aaa (give this user the right): Permission denied\n") &&
+		   strlen(said) <= 1024,
 	   "it is the middle that goes: object, reason and remedy stay");
 	free(text);
 }
@@ -119,8 +97,8 @@ static void test_levels(void)
 	log_set_level(LOG_DEBUG);
 	log_debug("yes");
 	log_set_level(LOG_WARN);
-	capture_end(&c);
-	ok(!strcmp(c.text, "wherry: warning: yes\nwherry: debug: yes\n"),
+	capture_end(&c, said, sizeof(said));
+	ok(!strcmp(said, "wherry: warning: yes\nwherry: debug: yes\n"),
 	   "lines above the level are dropped, and the level begins at warning");
 }
 
@@ -133,23 +111,23 @@ static void test_limits(void)
 	capture_begin(&c);
 	for (int i = 0; i < 5; i++)
 		log_once(&once, LOG_ERR, "once %d", i);
-	capture_end(&c);
-	ok(!strcmp(c.text, "wherry: error: once 0\n"), "log_once writes the first line only");
+	capture_end(&c, said, sizeof(said));
+	ok(!strcmp(said, "wherry: error: once 0\n"), "log_once writes the first line only");
 
 	capture_begin(&c);
 	for (int i = 0; i < 1000; i++)
 		log_limited(&limit, LOG_ERR, "line %d", i);
-	capture_end(&c);
+	capture_end(&c, said, sizeof(said));
 	/* The second may turn once meanwhile: ten lines, the report, ten more. */
-	ok(count_lines(c.text) >= 10 && count_lines(c.text) <= 21,
+	ok(count_lines(said) >= 10 && count_lines(said) <= 21,
 	   "a burst is cut to ten lines a second");
 	ok(limit.left_out >= 900, "what was left out is counted");
 
 	limit.second--; /* as if a second had gone by */
 	capture_begin(&c);
 	log_limited(&limit, LOG_ERR, "after");
-	capture_end(&c);
-	ok(strstr(c.text, "lines like the next one were left out\nwherry: error: after\n"),
+	capture_end(&c, said, sizeof(said));
+	ok(strstr(said, "lines like the next one were left out\nwherry: error: after\n"),
 	   "the first line after a pause is preceded by how many were left out");
 }
 
@@ -163,8 +141,8 @@ static void test_limit_below_level(void)
 		log_limited(&limit, LOG_DEBUG, "line %d", i);
 	limit.second--;
 	log_limited(&limit, LOG_DEBUG, "after");
-	capture_end(&c);
-	ok(!c.text[0] && !limit.left_out, "lines below the level are neither written nor counted");
+	capture_end(&c, said, sizeof(said));
+	ok(!said[0] && !limit.left_out, "lines below the level are neither written nor counted");
 }
 
 int main(void)

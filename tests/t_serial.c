@@ -6,6 +6,7 @@
  * The guest's side goes through the port bus of a vm without KVM; the interrupt is an eventfd that
  * is read here.
  */
+#include "capture.h"
 #include "tap.h"
 #include "../devices/serial.h"
 #include "../devices/table.h"
@@ -430,18 +431,14 @@ static int make_only(const char *output, char *said, size_t size)
 {
 	const struct vm_params params = {.mem_size = MIB(2), .ncpus = 1};
 	struct serial_config cfg = {.output = (char *)output};
-	int saved = dup(STDERR_FILENO), fd = memfd_create("log", MFD_CLOEXEC), r;
 	struct device *d = NULL;
-	ssize_t n;
+	struct capture cap;
+	int r;
 
-	need(!vm_create_bare(&vm, &params) && saved >= 0 && fd >= 0);
-	dup2(fd, STDERR_FILENO);
+	need(!vm_create_bare(&vm, &params));
+	capture_begin(&cap);
 	r = serial_device.create(vm, &cfg, 0, &d);
-	dup2(saved, STDERR_FILENO);
-	n = pread(fd, said, size - 1, 0);
-	said[MAX(n, (ssize_t)0)] = 0;
-	close(saved);
-	close(fd);
+	capture_end(&cap, said, size);
 	uart = d ? container_of(d, struct serial, base) : NULL;
 	if (r)
 		vm_destroy(vm);

@@ -7,6 +7,7 @@
  * time to pass.
  */
 #include "host_dir.h"
+#include "capture.h"
 #include "tap.h"
 #include "../devices/share_int.h"
 #include "../vmm/sandbox.h"
@@ -15,7 +16,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -1060,26 +1060,6 @@ static void test_numbers(struct share *s, struct share_inode *root)
 
 /* ---- the budget ---- */
 
-/* Standard error goes to a file from say_begin() to say_end(). */
-static int say_begin(int *saved)
-{
-	int fd = memfd_create("stderr", MFD_CLOEXEC);
-
-	*saved = dup(STDERR_FILENO);
-	need(fd >= 0 && *saved >= 0 && dup2(fd, STDERR_FILENO) >= 0);
-	return fd;
-}
-
-static void say_end(int fd, int saved, char *said, size_t size)
-{
-	ssize_t n = pread(fd, said, size - 1, 0);
-
-	need(dup2(saved, STDERR_FILENO) >= 0 && n >= 0);
-	said[n] = '\0';
-	close(fd);
-	close(saved);
-}
-
 static uint32_t default_budget(rlim_t limit)
 {
 	struct rlimit old, low;
@@ -1118,11 +1098,11 @@ static void test_budget(void)
 	char name[16];
 	struct statx st;
 	char said[1000];
-	int saved, err;
+	struct capture cap;
 	unsigned n;
 
 	s->budget = 1 + (uint32_t)s->nmounts + 2 * OPEN;
-	err = say_begin(&saved);
+	capture_begin(&cap);
 	for (n = 0; n <= OPEN; n++) {
 		struct name x;
 
@@ -1133,7 +1113,7 @@ static void test_budget(void)
 	}
 	is(n, OPEN, "open files and their objects are counted against the budget");
 	is(try_mkdir(root, "over", 0755, &ROOT, &st), -ENFILE, "one more object is ENFILE");
-	say_end(err, saved, said, sizeof(said));
+	capture_end(&cap, said, sizeof(said));
 	ok(strstr(said, "wherry: warning: fs0: the guest has more in use at once than fd_budget "
 			"allows (1") &&
 		   strstr(said, ") and gets ENFILE: raise fd_budget, and ulimit -n for it\n") &&
@@ -1166,8 +1146,11 @@ static void test_process_limit(struct share *s, struct share_inode *root)
 	struct rlimit old, low;
 	struct statx st;
 	char said[1000];
-	int probe = dup(0), made, saved, err = say_begin(&saved);
+	struct capture cap;
+	int probe, made;
 
+	capture_begin(&cap);
+	probe = dup(0);
 	host_file(share_dir, "file", "");
 	need(probe >= 0 && getrlimit(RLIMIT_NOFILE, &old) == 0);
 	close(probe);
@@ -1176,7 +1159,7 @@ static void test_process_limit(struct share *s, struct share_inode *root)
 	probe = try_lookup(root, "file");
 	made = try_create(root, "new", O_RDWR, 0644, &ROOT, &st);
 	need(setrlimit(RLIMIT_NOFILE, &old) == 0);
-	say_end(err, saved, said, sizeof(said));
+	capture_end(&cap, said, sizeof(said));
 	ok(!strcmp(said, "wherry: warning: fs0: no descriptor is left (raise ulimit -n): the guest "
 			 "gets ENFILE\n"),
 	   "a share without descriptors says so once");
