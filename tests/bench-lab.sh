@@ -162,6 +162,6 @@ if ./wherry doctor --quiet; then
 	trap 'rm -rf "$work"' EXIT
 	all
 else
-	tests/lab/lab.sh -t 3000 -- BENCH_IN_LAB=1 "LKVM=${LKVM:-}" "ROWS='$rows'" "WHO='${WHO:-}'" "ROUNDS=${ROUNDS:-}" "V=${V:-}" \
+	tests/lab/lab.sh -c 2 -t 3000 -- BENCH_IN_LAB=1 "LKVM=${LKVM:-}" "ROWS='$rows'" "WHO='${WHO:-}'" "ROUNDS=${ROUNDS:-}" "V=${V:-}" \
 		"FILES=${FILES:-300}" tests/bench-lab.sh
 fi

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# lab.sh [-o OUT] [-t SEC] [-x] [-i IMAGE] -- COMMAND...   run COMMAND on an emulated machine with a real /dev/kvm
+# lab.sh [-o OUT] [-t SEC] [-c CPUS] [-x] [-i IMAGE] -- COMMAND...   run COMMAND on an emulated machine with a real /dev/kvm
 #
 # For hosts whose own KVM is missing or cannot run Linux. The machine is QEMU emulating a CPU with AMD
 # SVM and nested paging: one CPU, 4 GiB. The host's / is its root, read-only; /run is a tmpfs (TMPDIR),
@@ -26,7 +26,7 @@ lab=${LAB_DIR:-$top/build/lab}
 cpu=max,+svm,-la57,-xsave,-monitor,-cx16
 accel=tcg,thread=multi,tb-size=2048
 append="console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check nokaslr audit=0 apparmor=0 random.trust_cpu=on"
-memory=4096M
+memory=4096M cpus=1
 limit=600 out='' scratch='' pids=''
 
 die() {
@@ -44,7 +44,7 @@ cleanup() {
 # Sets qemu to the machine's command line: $1 is its memory, $2 the directory for OUT, $3 the disk.
 machine() {
 	qemu=(qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot
-		-M "q35,memory-backend=m,hpet=off,vmport=off" -accel "$accel" -cpu "$cpu" -smp 1 -m "$memory"
+		-M "q35,memory-backend=m,hpet=off,vmport=off" -accel "$accel" -cpu "$cpu" -smp "$cpus" -m "$memory"
 		-object "$1" -kernel "$top/build/kernel/vmlinuz" -initrd "$lab/l1.gz" -append "$append"
 		-chardev "file,id=ser,path=$run/serial" -serial chardev:ser
 		-chardev stdio,id=port,signal=off -device virtio-serial-pci -device virtserialport,chardev=port,name=lab
@@ -124,17 +124,18 @@ watch_beat() {
 	done
 }
 
-while getopts o:t:xi: option; do
+while getopts o:t:c:xi: option; do
 	case $option in
 	o) out=$OPTARG ;;
 	t) limit=$OPTARG ;;
+	c) cpus=$OPTARG ;;
 	x) scratch=$lab/scratch.ext4 ;;
 	i) scratch=$OPTARG ;;
-	*) die "usage: lab.sh [-o OUT] [-t SEC] [-x] [-i IMAGE] -- COMMAND..." ;;
+	*) die "usage: lab.sh [-o OUT] [-t SEC] [-c CPUS] [-x] [-i IMAGE] -- COMMAND..." ;;
 	esac
 done
 shift $((OPTIND - 1))
-[ $# -gt 0 ] || die "usage: lab.sh [-o OUT] [-t SEC] [-x] [-i IMAGE] -- COMMAND..."
+[ $# -gt 0 ] || die "usage: lab.sh [-o OUT] [-t SEC] [-c CPUS] [-x] [-i IMAGE] -- COMMAND..."
 case $PWD/ in /run/* | /proc/* | /sys/* | /dev/*) die "$PWD is not seen inside: call it from elsewhere" ;; esac
 
 "$top/tests/lab/prep.sh" || die "cannot prepare $lab"
@@ -145,7 +146,7 @@ mkdir "$run/ctl"
 mkfifo "$run/mon.in" "$run/mon.out" "$run/in" "$run/out"
 if [ -n "$out" ]; then mkdir -p "$out" && out=$(cd "$out" && pwd); else out=$run/ctl; fi
 
-snap=$lab/snap.$(echo "$(qemu-system-x86_64 --version) $cpu $accel $append $memory $(cat "$lab/l1.gz" "$0" | cksum)" | cksum | cut -d' ' -f1)
+snap=$lab/snap.$(echo "$(qemu-system-x86_64 --version) $cpu $cpus $accel $append $memory $(cat "$lab/l1.gz" "$0" | cksum)" | cksum | cut -d' ' -f1)
 exec 7>"$lab/lock"
 flock 7 # one snapshot at a time
 [ -s "$snap.state" ] || snapshot_make
