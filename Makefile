@@ -82,7 +82,7 @@ san-programs:
 check-san: san-programs
 	$(Q)WHERRY_SECCOMP=off tests/run.sh $(UNIT:%=build/asan/tests/%) $(TSAN_UNIT:%=build/tsan/tests/%)
 # Threads meet in these; the others have one.
-TSAN_UNIT := t_rate t_bus t_log t_loop t_loop_timer t_virtio t_blk t_blk_live t_disk t_disk_direct t_disk_range t_serial t_irq t_vm t_vcpu t_share t_share_lock t_virtio_fs t_fuse t_storm t_threads t_window t_dax t_dax_change t_fuse_dax t_loop_poll t_fuse_lock t_fuse_threads t_fuse_siege t_suite_share t_suite_fuse t_suite_p9 t_p9_lock t_p9_flush t_p9_siege t_virtio_9p
+TSAN_UNIT := t_rate t_bus t_log t_loop t_loop_timer t_virtio t_blk t_blk_live t_disk t_disk_flush t_disk_direct t_disk_range t_serial t_irq t_vm t_vcpu t_share t_share_lock t_virtio_fs t_fuse t_storm t_threads t_window t_dax t_dax_change t_fuse_dax t_loop_poll t_fuse_lock t_fuse_threads t_fuse_siege t_suite_share t_suite_fuse t_suite_p9 t_p9_lock t_p9_flush t_p9_siege t_virtio_9p
 check-cli: wherry payload
 	$(Q)tests/run.sh tests/check-cli.sh
 check-kvm: wherry payload

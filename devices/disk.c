@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * disk.c - the file or block device behind a virtio-blk: open, lock, size, and the way of each operation.
+ * disk.c - the file or block device behind a virtio-blk: open, lock, size, and the way of each transfer.
  *
  * disk_open() learns all there is to know on the main thread and leaves a descriptor, or two; the rest only hands
  * operations to the loop, on an iothread. The content of an image is never looked at: raw is the only format, so a guest
@@ -383,34 +383,4 @@ int disk_writev(struct disk *d, struct iothread *io, struct disk_bounce *b, stru
 		struct iovec *iov, unsigned n, uint64_t off)
 {
 	return transfer(d, io, b, op, iov, n, off, true);
-}
-
-/* One that went well while another was told of the loss has not been told, but its data may be what was lost. */
-static void flush_done(struct io_op *io, int res)
-{
-	struct disk_op *op = container_of(io, struct disk_op, io);
-	int *lost = &disk_owner(op->disk)->lost, none = 0;
-
-	if (res < 0)
-		__atomic_compare_exchange_n(lost, &none, res, false, __ATOMIC_RELAXED,
-					    __ATOMIC_RELAXED);
-	io->done = op->done;
-	io->done(io, __atomic_load_n(lost, __ATOMIC_RELAXED));
-}
-
-/* One descriptor speaks for both: the page cache is the file's, and so are the errors of writing it back. */
-int disk_flush(struct disk *d, struct iothread *io, struct disk_op *op)
-{
-	int r = __atomic_load_n(&disk_owner(d)->lost, __ATOMIC_RELAXED);
-
-	if (r)
-		return r;
-	op->disk = d;
-	op->done = op->io.done;
-	op->io.done = flush_done;
-	/* Times need not be durable, the size does, and fdatasync includes it. */
-	r = loop_fsync(io, &op->io, &d->file, true);
-	if (r != -EINPROGRESS)
-		op->io.done = op->done;
-	return r;
 }

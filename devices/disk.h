@@ -9,7 +9,8 @@
  * A struct disk never changes once it is open, so that any number of iothreads may use one: a new size, or another file,
  * is another struct disk (disk_again()), and the old one stays for as long as an operation of it is out.
  *
- *   disk.c        open, lock, size; reading, writing and flushing
+ *   disk.c        open, lock, size; reading and writing
+ *   disk_flush.c  flushing
  *   disk_holder.c who has the lock, where it cannot be had
  *   disk_probe.c  what the file wants and can do: block sizes, alignment of O_DIRECT, discard
  *   disk_bounce.c O_DIRECT for memory that is not aligned
@@ -58,7 +59,8 @@ struct disk {
 	struct disk *lender;
 	/* Private, all atomic, and all that changes; but for refs, the lender's count. */
 	unsigned refs;
-	int lost; /* 0, or the -errno of a flush that failed, see disk_flush() */
+	int lost;                /* 0, or the -errno of a flush that failed, see disk_flush() */
+	struct disk_op *flushes; /* NULL, or one is under way and these wait */
 	/* The host was found not to know that. */
 	bool no_punch, no_zero, no_allocate, no_discard;
 };
@@ -102,6 +104,9 @@ struct disk_op {
 	/* private */
 	struct disk *disk;
 	struct disk_bounce *bounce;
+	struct iothread *io_thread; /* of a flush: where it came from, and ends */
+	struct loop_work work;
+	int res;
 	struct disk_op *next;
 	struct cursor data; /* bounced: what is still to be moved */
 	size_t moved;
@@ -135,9 +140,9 @@ int disk_readv(struct disk *, struct iothread *, struct disk_bounce *, struct di
 int disk_writev(struct disk *, struct iothread *, struct disk_bounce *, struct disk_op *,
 		struct iovec *, unsigned n, uint64_t off) must_check;
 /*
- * As loop_fsync(): what was written before is on the medium, the size too. After one has failed all later ones fail with
- * its error: the kernel has dropped what it could not write and would not say so a second time (hard case F8). Of flushes
- * that are out at the same time, the first to be complete may still say 0.
+ * As loop_fsync(): what was written before is on the medium, the size too. One at a time of a file, whoever asks: those that
+ * come meanwhile share the next one. After one has failed all later ones fail with its error: the kernel has dropped what it
+ * could not write and would not say so a second time (hard case F8).
  */
 int disk_flush(struct disk *, struct iothread *, struct disk_op *) must_check;
 /*

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * t_disk.c - disk: what may be an image, its size and lock, the same again, operations and flushes on both engines.
+ * t_disk.c - disk: what may be an image, its size and lock, the same again, operations on both engines.
  */
 #include "disk_bed.h"
 #include <signal.h>
@@ -8,16 +8,6 @@
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
-
-/* What fdatasync() does, for the engine that calls it; NULL: what it should. */
-static int (*fake_fdatasync)(void);
-
-int fdatasync(int fd)
-{
-	int (*fake)(void) = __atomic_load_n(&fake_fdatasync, __ATOMIC_ACQUIRE);
-
-	return fake ? fake() : (int)syscall(SYS_fdatasync, fd);
-}
 
 /* Refused with this error, in one line that has the path and the remedy. */
 static void refused(const char *path, bool readonly, int err, const char *remedy, const char *what)
@@ -471,106 +461,6 @@ static void test_again_filtered(struct bed *b)
 	ok(!is_locked(in_bed("filtered")), "%s: and so is the lock given up", b->engine);
 }
 
-/* ---- flushes ---- */
-
-/* A flush of what cannot be flushed, a pipe. */
-static int flush_broken(struct bed *b, struct disk *d)
-{
-	int pipes[2], fd = d->file.fd, r;
-
-	need(!pipe(pipes));
-	d->file.fd = pipes[1];
-	r = bed_flush(b, d);
-	d->file.fd = fd;
-	close(pipes[0]);
-	close(pipes[1]);
-	return r;
-}
-
-static void test_flush(struct bed *b)
-{
-	const char *path = bed_file("lost", 4096), *name = b->engine;
-	struct disk *d, *before, *after, *other;
-	char log[500], buf[512] = "";
-
-	need(!open_logged(&d, path, false, log));
-	need(!again_logged(&before, d, NULL, log));
-	is(bed_flush(b, d), 0, "%s: a flush succeeds", name);
-	is(flush_broken(b, d), -EINVAL, "%s: one that fails says so", name);
-	is(bed_flush(b, d), -EINVAL, "%s: and all that follow, though the file could now", name);
-	is(flush_broken(b, d), -EINVAL, "%s: always with the first error", name);
-	is(bed_flush(b, before), -EINVAL, "%s: the same disk, asked for its size before that,",
-	   name);
-	need(!again_logged(&after, d, path, log));
-	is(bed_flush(b, after), -EINVAL, "%s: or after that, knows of it", name);
-	is(bed_rw(b, d, true, buf, 512, 0), 512, "%s: it can still be written", name);
-	need(!again_logged(&other, d, bed_file("whole", 512), log));
-	is(bed_flush(b, other), 0, "%s: another file has lost nothing", name);
-	disk_put(other);
-	disk_put(d);
-	is(bed_flush(b, before), -EINVAL, "%s: nor is it forgotten with the first of them", name);
-	disk_put(before);
-	disk_put(after);
-	need(!open_logged(&d, path, false, log));
-	is(bed_flush(b, d), 0, "%s: but when it is opened anew", name);
-	is(bed_flush(b, d), 0, "%s: as often as one likes", name);
-	disk_put(d);
-
-	need(!open_logged(&d, path, false, log));
-	need(!again_logged(&after, d, NULL, log));
-	is(flush_broken(b, after), -EINVAL, "%s: what the later one loses", name);
-	is(bed_flush(b, d), -EINVAL, "%s: the earlier one has lost", name);
-	disk_put(d);
-	disk_put(after);
-}
-
-/* Of two flushes at once, the first to come is told of an error, and the other one ends after that. */
-static sem_t first_has_failed;
-static unsigned syncs;
-
-static int one_is_told(void)
-{
-	if (!__atomic_fetch_add(&syncs, 1, __ATOMIC_RELAXED)) {
-		errno = EIO;
-		return -1;
-	}
-	while (sem_wait(&first_has_failed))
-		;
-	return 0;
-}
-
-static void test_flush_together(struct bed *b)
-{
-	struct bed_op o[2] = {{.kind = BED_FLUSH}, {.kind = BED_FLUSH}};
-	struct bed_batch batch = {o, 2};
-	struct disk *d;
-	char log[500];
-	sem_t done;
-
-	need(!open_logged(&d, bed_file("together", 512), false, log));
-	sem_init(&done, 0, 0);
-	sem_init(&first_has_failed, 0, 0);
-	for (unsigned i = 0; i < 2; i++) {
-		o[i].disk = d;
-		o[i].bed = b;
-		o[i].done = &done;
-	}
-	__atomic_store_n(&fake_fdatasync, one_is_told, __ATOMIC_RELEASE);
-	loop_call(b->io, bed_submit, &batch);
-	while (sem_wait(&done))
-		;
-	sem_post(&first_has_failed);
-	while (sem_wait(&done))
-		;
-	__atomic_store_n(&fake_fdatasync, NULL, __ATOMIC_RELEASE);
-	is(o[0].res, -EIO, "of two flushes at once, one is told that data is lost");
-	is(o[1].res, -EIO,
-	   "and the other, whose data it may have been, does not say that all is well");
-	is(bed_flush(b, d), -EIO, "nor do later ones");
-	disk_put(d);
-	sem_destroy(&done);
-}
-
 int main(void)
 {
 	static const enum loop_engine engines[] = {LOOP_URING, LOOP_EPOLL};
@@ -595,9 +485,6 @@ int main(void)
 			continue;
 		test_io(&b);
 		test_again_filtered(&b);
-		test_flush(&b);
-		if (engines[i] == LOOP_EPOLL)
-			test_flush_together(&b);
 		bed_stop(&b);
 	}
 	bed_end();
