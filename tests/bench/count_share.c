@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * count.c - a share driven through a real ring, in-process, for tests/bench/count.sh to count what each request costs.
+ * count_share.c - a share driven through a real ring, in-process, for tests/bench/count.sh to count what each request costs.
  *
- *   count DIRECTORY      (empty; what it makes there stays)
+ *   count_share DIRECTORY      (empty; what it makes there stays)
  *
- * Under valgrind's callgrind: before each kind of request the counts of the share's thread are cleared, after it they
- * are dumped under its name with how many there were. Requests come BATCH at a time, as a guest with depth has them; the
- * share does not look for more before it sleeps, as how often it looks is a matter of time and not of the requests. Every
- * reply is checked. Calls: fakeguest.h.
+ * Every reply is checked. Calls: count.h.
  */
-#include "../fakeguest.h"
-#include "../tap.h"
-#include "../../devices/table.h"
+#include "count.h"
 #include "../../devices/virtio_fs.h"
-#include "../../vmm/option.h"
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <valgrind/callgrind.h>
 
-#define BATCH     16u
+#define BATCH     COUNT_BATCH
 #define FILES     BATCH
 #define ENTRIES   1000u /* of the directory that is read */
 #define PAGE      4096u
@@ -26,7 +19,6 @@
 #define BODY_MAX  256u
 #define REPLY_MAX (sizeof(struct fuse_entry_out) + sizeof(struct fuse_open_out))
 
-static struct fakeguest *fg;
 static uint64_t unique;
 
 /* A request and where its answer is to be kept. */
@@ -204,59 +196,37 @@ static void round_of(void (*prepare)(unsigned, unsigned), void (*keep)(unsigned)
 		keep(i);
 }
 
-/* About the thread that calls it; its counts then begin anew. */
-static void dump_counts(void *at)
-{
-	CALLGRIND_DUMP_STATS_AT(at);
-}
-
-/* Not by ZERO_STATS, which leaves the sum as it was. */
-static void clear(void)
-{
-	loop_call(fg->dev->io, dump_counts, "before");
-}
-
-static void dump(const char *name, unsigned n)
-{
-	char at[64];
-
-	snprintf(at, sizeof(at), "count %s %u", name, n);
-	loop_call(fg->dev->io, dump_counts, at);
-}
-
-#define ROUNDS 32u
-
 /* The first rounds fill what is cached. */
 static void count(const char *name, void (*prepare)(unsigned, unsigned), void (*keep)(unsigned))
 {
-	for (unsigned k = 0; k < 4; k++)
+	for (unsigned k = 0; k < COUNT_WARM; k++)
 		round_of(prepare, keep, k);
-	clear();
-	for (unsigned k = 0; k < ROUNDS; k++)
+	count_begin();
+	for (unsigned k = 0; k < COUNT_ROUNDS; k++)
 		round_of(prepare, keep, k);
-	dump(name, ROUNDS * BATCH);
+	count_end(name, COUNT_ROUNDS * BATCH);
 }
 
 /* What is made is opened, written, closed and removed: each step of one batch after the other. */
 static void count_chain(const char *name, void (*first)(unsigned, unsigned), void (*keep)(unsigned),
 			void (*second)(unsigned, unsigned), void (*third)(unsigned, unsigned))
 {
-	for (unsigned k = 0; k < 4 + ROUNDS; k++) {
-		if (k == 4)
-			clear();
+	for (unsigned k = 0; k < COUNT_WARM + COUNT_ROUNDS; k++) {
+		if (k == COUNT_WARM)
+			count_begin();
 		round_of(first, keep, k);
 		round_of(second, NULL, k);
 		round_of(third, NULL, k);
 	}
-	dump(name, ROUNDS * BATCH);
+	count_end(name, COUNT_ROUNDS * BATCH);
 }
 
 static void count_unlink(void)
 {
-	clear();
-	for (unsigned k = 0; k < 4 + ROUNDS; k++)
+	count_begin();
+	for (unsigned k = 0; k < COUNT_WARM + COUNT_ROUNDS; k++)
 		round_of(prepare_unlink, NULL, k);
-	dump("unlink", (4 + ROUNDS) * BATCH);
+	count_end("unlink", (COUNT_WARM + COUNT_ROUNDS) * BATCH);
 }
 
 /* ---- directories: one request at a time, a slot's reply is as long as it is ---- */
@@ -321,18 +291,18 @@ static void count_dir(const char *name, uint64_t dir, uint32_t op)
 	for (int pass = 0; pass < 2; pass++) {
 		unsigned known = 0;
 
-		clear();
+		count_begin();
 		n = read_all(dir, dir_fh, op, ones);
 		if (pass)
-			dump(name, n);
+			count_end(name, n);
 		while (op == FUSE_READDIRPLUS && known < n && ones[known].nodeid)
 			known++;
 		if (op == FUSE_READDIRPLUS) {
-			clear();
+			count_begin();
 			for (unsigned i = 0; i < n; i += 100)
 				forget_batch(ones + i, MIN(100u, n - i));
 			if (pass)
-				dump("forget", n);
+				count_end("forget", n);
 		}
 	}
 	need(n >= ENTRIES);
@@ -380,17 +350,10 @@ static uint64_t find_dir(const char *name)
 static void create_share(const char *top)
 {
 	static struct fs_config cfg;
-	char text[300], err[OPT_ERR_MAX];
-	bool seen[64] = {false};
-	struct device *d;
+	char options[300];
 
-	need(fs_device.opts.n <= ARRAY_LEN(seen) && !opt_defaults(&fs_device.opts, &cfg));
-	snprintf(text, sizeof(text), "tag=count,poll_us=0,path=%s", top);
-	need(!opt_parse_list(&fs_device.opts, &cfg, text, seen, err));
-	fg = fg_create(MIB(64));
-	need(!fs_device.create(fg->vm, &cfg, 0, &d));
-	fg_attach(fg, container_of(d, struct virtio_dev, base));
-	fg_start(fg, 1ull << VIRTIO_RING_F_EVENT_IDX | 1ull << VIRTIO_RING_F_INDIRECT_DESC, 256);
+	snprintf(options, sizeof(options), "tag=count,poll_us=0,path=%s", top);
+	count_device(&fs_device, &cfg, options, 0);
 }
 
 int main(int argc, char **argv)
