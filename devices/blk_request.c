@@ -93,7 +93,8 @@ static int parse_segment(struct blk_req *req, const struct virtio_blk_discard_wr
 	if (sectors > (zeroes ? BLK_ZEROES_MAX : BLK_DISCARD_MAX))
 		return -EINVAL;
 	range->len = (uint64_t)sectors * BLK_SECTOR;
-	req->unmap = flags & VIRTIO_BLK_WRITE_ZEROES_FLAG_UNMAP;
+	/* Linux sets it whatever the device says that it may. */
+	req->unmap = blk_of(req)->discard && flags & VIRTIO_BLK_WRITE_ZEROES_FLAG_UNMAP;
 	if (sectors)
 		req->op.nranges++;
 	return sectors_in(req->disk, le64toh(seg->sector), range->len, &range->off);

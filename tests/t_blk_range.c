@@ -3,6 +3,7 @@
  * t_blk_range.c - virtio-blk's discard and zeroes through a real ring, on a file: what they do, and every way to ask wrongly.
  */
 #include "blk_rig.h"
+#include <sys/stat.h>
 
 #define SEG_MAX_SENT 40
 
@@ -53,6 +54,14 @@ static bool only_these(unsigned first, unsigned n, bool zeros)
 			return false;
 	}
 	return true;
+}
+
+static long room_of_file(void)
+{
+	struct stat st;
+
+	need(!fsync(file) && !fstat(file, &st));
+	return (long)st.st_blocks;
 }
 
 static bool untouched(void)
@@ -155,6 +164,7 @@ static void test_wrong(void)
 static void test_absent(void)
 {
 	struct blk_config cfg = PLAIN;
+	long room;
 
 	fill();
 	cfg.discard = false;
@@ -166,6 +176,11 @@ static void test_absent(void)
 	is(ask_one(VIRTIO_BLK_T_WRITE_ZEROES, 0, 1, UNMAP), VIRTIO_BLK_S_OK,
 	   "zeroes may be asked for as ever");
 	ok(only_these(0, 1, true), "and are there");
+	room = room_of_file();
+	is(ask_one(VIRTIO_BLK_T_WRITE_ZEROES, 0, SECTORS, UNMAP), VIRTIO_BLK_S_OK,
+	   "a driver that does not look may want their room given back");
+	ok(only_these(0, SECTORS, true), "and gets zeroes");
+	is(room_of_file(), room, "but the room stays");
 	fg_destroy(fg);
 
 	fill();
