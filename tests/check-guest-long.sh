@@ -24,6 +24,7 @@ done
 if ! tests/guest/debian.sh; then
 	skip "guests with a Debian root directory" "it could not be made"
 fi
+tests/guest/rootdisk.sh || skip "the guest with a root disk" "it could not be made"
 image=$top/build/guest/debian.ext4
 
 fresh() { # it passed, and with what is here now

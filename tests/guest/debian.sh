@@ -69,6 +69,7 @@ initramfs() {
 	cp -a "$top/build/kernel/root/lib/modules/$version" "$tree/lib/modules/"
 	cp "$top/build/kernel/root/boot/config-$version" "$tree/boot/"
 	printf '%s\n' 9p 9pnet_virtio >"$tree/etc/initramfs-tools/modules"
+	echo FSTYPE=ext4 >"$tree/etc/initramfs-tools/conf.d/fsck" # it has no fstab, by which the tools go
 	chroot "$tree" mkinitramfs -o /initrd "$version" >>"$out/debian/log" 2>&1 || die "mkinitramfs failed: see $out/debian/log"
 	rm -rf "$tree/lib/modules/$version" "$tree/boot/config-$version"
 	mv "$tree/initrd" "$out/initrd-debian.gz"

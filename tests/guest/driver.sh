@@ -42,7 +42,7 @@ shift
 guest_defaults() {
 	kernel=vmlinux kernels=kernel initrd=initrd.gz cpus=1 mem=512 transport=pci args='' run=none end=poweroff irq='' limit=600 tty=''
 	status=0 said='powered off' user='' root='' many=100 rounds=150
-	nofile='' own='' unfit='' shares=() p9s=() drives=() images=() suites='' tells='' lacks='' files=1000
+	nofile='' own='' unfit='' login='' shares=() p9s=() drives=() images=() suites='' tells='' lacks='' files=1000
 }
 
 # share TAG [KEY=VALUE...]: by virtio-fs; p9: by virtio-9p. With path=, not a directory of this guest's; mount= (options)
@@ -171,14 +171,33 @@ wherry_on_terminal() {
 		status=\$?; stty -g >'$dir/stty.after'; exit \$status" /dev/null
 }
 
+# Sets line to the console's next one. A prompt has no end: what there is of a line after a moment is looked at too, and
+# answered by the guest's login=USER:PASSWORD.
+console_line() {
+	local part answered=''
+	line=''
+	until IFS= read -r -t 0.5 part; do
+		[ $? -gt 128 ] || return 1
+		line=$line$part
+		[ -n "$login" ] && [ -z "$answered" ] || continue
+		case $line in
+		*' login: ') answered=${login%%:*} ;;
+		*'Password: ') answered=${login#*:} ;;
+		*) continue ;;
+		esac
+		# shellcheck disable=SC2128 # a number
+		echo "$answered" >&"$keys"
+	done
+	line=$line${part%$'\r'}
+}
+
 # The guest's console goes to $dir/console, a line at a time; what it waits for is typed.
 guest_boot() {
 	local line ended
 	mkfifo "$dir/keys"
 	exec {keys}<>"$dir/keys"
 	"wherry${tty:+_on_terminal}" <"$dir/keys" |
-		while IFS= read -r line; do
-			line=${line%$'\r'}
+		while console_line; do
 			printf '%s\n' "$line"
 			# shellcheck disable=SC2016
 			case $tty$line in

@@ -3,7 +3,7 @@
 # long.sh - the guests of `make check-guest-long`; sourced by driver.sh. Each runs alone, in a machine of its own.
 #
 # Those with debian have as their root directory the Debian tree of tests/guest/debian.sh, by a share of that name, and run
-# scripts of guest/debian in it.
+# scripts of guest/debian in it. That of rootdisk is another one, on a disk (tests/guest/rootdisk.sh), with systemd.
 
 long_guests=(daxcut)
 for owner in passthrough squash mapped; do
@@ -12,7 +12,7 @@ done
 for mode in p9none p9mmap p9loose; do long_guests+=("trixie_$mode"); done
 long_guests+=(bullseye_p9none bullseye_p9loose)
 long_guests+=(locks mapped_qemu trixie trixie_dax bullseye apt_passthrough apt_squash apt_mapped apt_p9 apt_p9_mapped
-	databases databases_p9 fio fio_p9{none,mmap,loose,fscache} fio_dax stress_{1..4} stress_mapped_{1..4} many rlimit)
+	databases databases_p9 rootdisk fio fio_p9{none,mmap,loose,fscache} fio_dax stress_{1..4} stress_mapped_{1..4} many rlimit)
 
 # debian [KEY=VALUE...]: the root directory is the Debian tree, on a share with these keys
 debian() {
@@ -212,6 +212,14 @@ for part in 1 2 3 4; do
 	eval "guest_stress_$part() { stress $part auto cache=auto; }"
 	eval "guest_stress_mapped_$part() { stress $part always cache=always writeback=true owner=mapped; }"
 done
+
+# ---- systems ----
+
+guest_rootdisk() { # Debian on a disk, to its login
+	run=rootdisk login=root:wherry kernel=vmlinuz initrd=initrd-debian.gz mem=1024 limit=2400
+	drive rootdisk is_root_device=true
+	[ -e "$top/build/guest/rootdisk.ext4" ] || unfit="no root disk: tests/guest/rootdisk.sh makes one, as root"
+}
 
 # ---- numbers ----
 

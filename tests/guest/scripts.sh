@@ -178,3 +178,19 @@ check_rootfs() {
 		say $? "the host sees what was written in the root directory"
 	fi
 }
+
+prepare_rootdisk() {
+	cp --sparse=always "$top/build/guest/rootdisk.ext4" rootdisk.img
+}
+check_rootdisk() {
+	grep -q 'rootdisk login: root' console && grep -q 'Password: ' console
+	say $? "it asked who logs in, and for the password"
+	! dumpe2fs -h rootdisk.img 2>/dev/null | grep -q needs_recovery
+	say $? "the root file system was taken away in order"
+	e2fsck -fn rootdisk.img >e2fsck 2>&1
+	say $? "the host's e2fsck finds it clean"
+	debugfs -R "dump /srv/big big" rootdisk.img 2>/dev/null
+	debugfs -R "dump /srv/big.sum big.sum" rootdisk.img 2>/dev/null
+	[ -s big.sum ] && [ "$(sha256sum <big)" = "$(cat big.sum)" ]
+	say $? "the host reads right what the guest wrote"
+}
