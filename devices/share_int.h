@@ -16,8 +16,6 @@
 #include <linux/capability.h>
 #include <pthread.h>
 
-#define DIR_BUF_SIZE 32768
-
 /*
  * Where an object lies: two mounts of one directory have equal dev and ino, and are not the same
  * (ro and rw). Mount ids are ints, devices 32 bits in the kernel.
@@ -134,16 +132,20 @@ struct share {
 	} locks;
 
 	/*
-	 * What getdents returned beyond what the guest had room for, kept for the handle that read
-	 * last. One for the whole share, so that a guest with many half-read directories costs
-	 * nothing; a handle that lost it seeks.
+	 * What getdents returned, for the handle that read last: one for the whole share, so that a guest with many
+	 * half-read directories costs nothing; a handle that lost it seeks. See share_list.c.
 	 */
-	struct {
-		struct share_file *owner;
-		size_t pos, len;
-		uint64_t at; /* cookie that the entry at pos continues */
-		_Alignas(8) char buf[DIR_BUF_SIZE];
-	} dir;
+	struct share_list {
+		struct share_file *owner;  /* who is at pos */
+		struct share_file *reader; /* whose position on the host is behind the last entry */
+		char *buf;
+		size_t pos, len, room;
+		uint64_t at;          /* cookie that the entry at pos continues */
+		struct inode_key key; /* the directory that was last read from its first entry on */
+		bool kept;            /* buf begins with that one, */
+		bool whole;           /* and ends with its last, */
+		int64_t changed;      /* as it has been since this time; ns */
+	} list;
 };
 
 /* ---- share_inode.c ---- */
@@ -165,6 +167,12 @@ int share_inode_retain(struct share_inode *dir, const struct name *) must_check;
 int share_inode_statx(int fd, const char *name, struct statx *) must_check;
 struct inode_key share_inode_key(const struct statx *);
 void share_inode_free_all(struct share *);
+
+/* ---- share_list.c ---- */
+
+/* The handle is closed. */
+void share_list_forget(struct share_file *);
+void share_list_free(struct share *);
 
 /* ---- share_number.c ---- */
 

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * share_io.c - open files: their contents, copies of them, and the entries of open directories.
+ * share_io.c - open files: their contents, and copies of them.
  *
  * Data goes between the file and the caller's buffers by the loop, at offsets that the guest names;
- * nothing here uses a file's position but the listing of a directory, whose cookies are the host's
- * own, so that a listing can go on anywhere, whatever was deleted meanwhile. Open files are counted
- * against the share's budget. Thread: the owner's. Calls: loop.h, share_inode.c, share_path.c. Spec:
- * getdents(2), open(2).
+ * nothing here uses a file's position. Open files are counted against the share's budget. Thread: the
+ * owner's. Calls: loop.h, share_inode.c, share_path.c. Spec: open(2).
  */
 #include "share_int.h"
-#include <dirent.h>
 #include <sys/mman.h>
 
 /* ---- opening and closing ---- */
@@ -85,13 +82,9 @@ static void file_free(struct share_file *file)
 
 void share_file_close(struct share_file *file)
 {
-	struct share *s;
-
 	if (!file)
 		return;
-	s = file->inode->share;
-	if (s->dir.owner == file)
-		s->dir.owner = NULL;
+	share_list_forget(file);
 	*file->link = file->next;
 	if (file->next)
 		file->next->link = file->link;
@@ -107,7 +100,7 @@ void share_file_close_all(struct share *s)
 		file_free(file);
 	}
 	s->files = NULL;
-	s->dir.owner = NULL;
+	share_list_free(s);
 }
 
 struct share_inode *share_file_inode(struct share_file *file)
@@ -270,175 +263,4 @@ int share_copy(struct share_copy *c, struct iothread *io)
 	if (c->to_off > INT64_MAX - c->len)
 		return -EFBIG;
 	return c->len <= COPY_INLINE ? copy_run(&c->op) : loop_offload(io, &c->op, copy_run);
-}
-
-/* ---- listing ---- */
-
-/*
- * 1, 0 at the end of the directory, -errno. Until its last entry is used up the host's position is
- * of no use.
- */
-static int dir_fill(struct share_file *file)
-{
-	struct share *s = file->inode->share;
-	ssize_t n = getdents64(file->io.fd, s->dir.buf, sizeof(s->dir.buf));
-
-	s->dir.pos = 0;
-	s->dir.len = n > 0 ? (size_t)n : 0;
-	if (n <= 0)
-		return n < 0 ? -errno : 0;
-	file->dir_at = 0;
-	return 1;
-}
-
-static const struct dirent64 *dir_entry(const struct share *s)
-{
-	return (const struct dirent64 *)(s->dir.buf + s->dir.pos);
-}
-
-static void dir_step(struct share_file *file)
-{
-	struct share *s = file->inode->share;
-	const struct dirent64 *d = dir_entry(s);
-
-	s->dir.at = (uint64_t)d->d_off;
-	s->dir.pos += d->d_reclen;
-	if (s->dir.pos == s->dir.len)
-		file->dir_at = s->dir.at;
-}
-
-static int dir_place(struct share_file *file, uint64_t off)
-{
-	if (lseek(file->io.fd, (off_t)off, SEEK_SET) < 0)
-		return -errno;
-	file->dir_at = off;
-	return 0;
-}
-
-/*
- * Cookies are 64 bits of the file system's choice, and lseek takes 63: for the rest the listing is
- * read again up to the entry that gave the cookie. If that one was deleted meanwhile the place is
- * lost, which must not look like the end.
- */
-static int dir_rescan(struct share_file *file, uint64_t off)
-{
-	struct share *s = file->inode->share;
-	int got = dir_place(file, 0);
-
-	if (got)
-		return got;
-	for (;;) {
-		got = dir_fill(file);
-		if (got <= 0)
-			return got < 0 ? got : -EINVAL;
-		while (s->dir.pos < s->dir.len) {
-			dir_step(file);
-			if (s->dir.at == off)
-				return 0;
-		}
-	}
-}
-
-/* Offset 0 always reads the directory anew: that is how rewinddir shows what was created since. */
-static int dir_seek(struct share_file *file, uint64_t off)
-{
-	struct share *s = file->inode->share;
-	int err;
-
-	if (off && s->dir.owner == file && s->dir.at == off)
-		return 0;
-	s->dir.owner = NULL;
-	s->dir.pos = s->dir.len = 0;
-	if (!off || off != file->dir_at) {
-		err = off > INT64_MAX ? dir_rescan(file, off) : dir_place(file, off);
-		if (err)
-			return err;
-	}
-	s->dir.owner = file;
-	s->dir.at = off;
-	return 0;
-}
-
-/*
- * The number and type that a lookup of the entry would show. getdents gives the number of what a
- * mount covers, and for the parent of a mount's root that root itself: so directories are asked,
- * one by one, as nothing cheaper is always right (a mount point can be renamed from another mount
- * namespace, of which no mount event tells). The parent is only asked, never opened; above the
- * share's root there is nothing.
- */
-static int dirent_identify(struct share_file *file, const struct dirent64 *d,
-			   struct share_dirent *entry)
-{
-	const struct share_inode *dir = file->inode;
-	struct inode_key key = {.mnt = dir->key.mnt, .dev = dir->key.dev, .ino = d->d_ino};
-	const bool parent = strcmp(d->d_name, "..") == 0;
-	struct statx st;
-
-	entry->type = d->d_type;
-	if (strcmp(d->d_name, ".") == 0 || (parent && dir == dir->share->root)) {
-		entry->ino = dir->ino;
-		return 0;
-	}
-	if ((d->d_type == DT_DIR || d->d_type == DT_UNKNOWN) &&
-	    !share_inode_statx(file->io.fd, d->d_name, &st)) {
-		key = share_inode_key(&st);
-		entry->type = (unsigned char)IFTODT(st.stx_mode);
-	}
-	if (dir->share->mapped && entry->type == DT_REG)
-		entry->type = share_mapped_dtype(file->io.fd, d->d_name);
-	return share_inode_number(dir->share, &key, &entry->ino);
-}
-
-/* The record is padded with NULs beyond the name. */
-static size_t dirent_len(const struct dirent64 *d)
-{
-	return strnlen(d->d_name, d->d_reclen - offsetof(struct dirent64, d_name));
-}
-
-/* A name that no request could carry (some file systems have longer ones) is left out. */
-static bool dirent_usable(const struct dirent64 *d)
-{
-	const size_t len = dirent_len(d);
-
-	return len > 0 && len < sizeof(struct name);
-}
-
-/* enum share_put, or -errno. */
-static int dirent_give(struct share_file *file, const struct dirent64 *d, share_dirent_fn fn,
-		       void *ctx)
-{
-	struct share_dirent entry = {
-		.next = (uint64_t)d->d_off,
-		.name = d->d_name,
-		.len = dirent_len(d),
-	};
-	int err = dirent_identify(file, d, &entry);
-
-	return err ? err : (int)fn(ctx, &entry);
-}
-
-int share_readdir(struct share_file *file, uint64_t off, share_dirent_fn fn, void *ctx)
-{
-	struct share *s = file->inode->share;
-	bool put = false;
-	int got;
-
-	if (file->inode->type != S_IFDIR)
-		return -ENOTDIR;
-	got = dir_seek(file, off);
-	if (got)
-		return got;
-	for (;;) {
-		got = s->dir.pos < s->dir.len ? 1 : dir_fill(file);
-		if (got <= 0)
-			break;
-		if (dirent_usable(dir_entry(s))) {
-			got = dirent_give(file, dir_entry(s), fn, ctx);
-			if (got <= 0)
-				break;
-			put |= got == SHARE_PUT;
-		}
-		dir_step(file);
-	}
-	return put ? 0 : got;
 }
