@@ -161,6 +161,7 @@ as_user() { # COMMAND...
 wherry() {
 	(
 		[ -z "$nofile" ] || ulimit -n "$nofile"
+		echo "$BASHPID" >"$dir/pid"
 		as_user "$top/wherry" boot "$dir/config.json" -v -t "$limit" 2>"$dir/stderr"
 	)
 }
@@ -267,12 +268,14 @@ guest() {
 		fi
 	fi
 	sed -n "s/.*@@ \(\(not \)\?ok\) /\1 $name: /p; s/.*@@ skip /ok # skip $name: /p" "$dir/console"
-	scripts_ended
-	say $? "its scripts ran to their end"
 	[ "$got" = "$status" ]
 	say $? "it ends with status $status (it was $got)"
-	grep -q "$said" "$dir/stderr"
-	say $? "the log says: $said"
+	if [ "$status" != 137 ]; then # who is killed in the midst of them has no last words
+		scripts_ended
+		say $? "its scripts ran to their end"
+		grep -q "$said" "$dir/stderr"
+		say $? "the log says: $said"
+	fi
 	if [ -n "$tty" ]; then
 		[ -s "$dir/stty.before" ] && cmp -s "$dir/stty.before" "$dir/stty.after"
 		say $? "the terminal is as it was"

@@ -9,7 +9,7 @@
 #   drive ID [KEY=VALUE...]    a disk, with wherry's keys; image_size=SIZE makes an empty one
 # Many things are tried in one boot, since a boot is what costs here.
 
-guests=(limit pci mmio big bare intx terminal firecracker caches user mounts dax root p9 root_p9)
+guests=(limit pci mmio big bare intx terminal firecracker caches user mounts dax root p9 root_p9 disk_crash)
 
 guest_limit() { # nothing to do, and no end: idle CPUs must be ended too
 	run=none end=hang limit=20 status=124 said='time limit'
@@ -82,4 +82,9 @@ guest_root() { # the root directory is a share
 guest_root_p9() {
 	run=rootfs args='root=rootfs rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=131072 rw reboot=k' end=reboot status=0 said='rebooted'
 	p9 rootfs
+}
+guest_disk_crash() { # wherry is killed while two disks are written
+	run=crash status=137 tells='wherry.disks=cached,direct'
+	drive cached
+	drive direct direct=true
 }

@@ -91,6 +91,25 @@ host_tmpfs() { # DIR: a file system mounted while the machine runs
 host_umount() { # DIR
 	umount "$1"
 }
+host_resize() { # IMAGE SIZE: and wherry is to look at it
+	truncate -s "$2" "$1" && kill -USR1 "$(cat pid)"
+}
+host_room() { # IMAGE LEAST MOST: KiB that it takes of the host's disk, soon: Linux may discard in the background
+	local room
+	for _ in {1..100}; do
+		room=$(($(stat -c %b "$1") / 2))
+		[ "$room" -lt "$2" ] || [ "$room" -gt "$3" ] || return 0
+		sleep 0.1
+	done
+	echo "$1 takes $room KiB"
+	return 1
+}
+host_zeros() { # FILE OFFSET LENGTH
+	cmp -n "$3" -i "$2:0" "$1" /dev/zero
+}
+host_kill() { # the machine, in the midst of what it does
+	kill -KILL "$(cat pid)"
+}
 host_whiteout() { # FILE: as overlayfs marks what was removed
 	[ "$(stat -c '%F %t,%T' "$1")" = "character special file 0,0" ]
 }

@@ -37,6 +37,32 @@ check_disk() {
 	say $? "the read-only disk is as it was"
 }
 
+prepare_crash() {
+	local id
+	for id in cached direct; do mke2fs -q -F -t ext4 "$id.img" 64M || return 1; done
+}
+check_crash() { # what was synced outlives the machine
+	local id last status
+	for id in cached direct; do
+		dumpe2fs -h "$id.img" 2>/dev/null | grep -q '^Filesystem features:.* needs_recovery'
+		say $? "the file system on the disk $id was cut off"
+		e2fsck -fy "$id.img" >"$id.e2fsck" 2>&1
+		status=$?
+		[ $status -le 1 ]
+		say $? "e2fsck recovers it (its status is $status)"
+		e2fsck -fn "$id.img" >>"$id.e2fsck" 2>&1
+		say $? "then it is clean"
+		mkdir "$id"
+		debugfs -R "rdump / $id" "$id.img" >>"$id.e2fsck" 2>&1
+		sed -n "s/.*@= \\($id\/[0-9]*\\) \\([0-9a-f]*\\)\$/\\2  \\1/p" console >"$id.sums"
+		[ "$(wc -l <"$id.sums")" -ge 30 ] && sha256sum --status -c "$id.sums" 2>>"$id.e2fsck"
+		say $? "all of its files that were synced are there ($(wc -l <"$id.sums"))"
+		last=$(sed -n "s/.*@= $id \\([0-9]*\\)\$/\\1/p" console | tail -n 1)
+		[ "${last:-0}" -ge 30 ] && [ "$(head -n "$last" "$id/log")" = "$(seq "$last")" ]
+		say $? "and all lines of its log that were ($last)"
+	done
+}
+
 prepare_readonly() {
 	mkdir -p readonly/{d,empty}
 	echo text >readonly/f
