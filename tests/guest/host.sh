@@ -110,6 +110,12 @@ host_zeros() { # FILE OFFSET LENGTH
 host_kill() { # the machine, in the midst of what it does
 	kill -KILL "$(cat pid)"
 }
+host_kill_at() { # FILE...: once there is something in all of them
+	while kill -0 "$(cat pid)"; do
+		[ "$(find "$@" -size +100c | wc -l)" -lt $# ] || host_kill
+		sleep 0.01
+	done >/dev/null 2>&1 &
+}
 host_whiteout() { # FILE: as overlayfs marks what was removed
 	[ "$(stat -c '%F %t,%T' "$1")" = "character special file 0,0" ]
 }

@@ -12,7 +12,7 @@ done
 for mode in p9none p9mmap p9loose; do long_guests+=("trixie_$mode"); done
 long_guests+=(bullseye_p9none bullseye_p9loose)
 long_guests+=(locks mapped_qemu trixie trixie_dax bullseye apt_passthrough apt_squash apt_mapped apt_p9 apt_p9_mapped
-	databases databases_p9 rootdisk fio fio_p9{none,mmap,loose,fscache} fio_dax stress_{1..4} stress_mapped_{1..4} many rlimit)
+	databases databases_p9 disk_kill rootdisk fio fio_p9{none,mmap,loose,fscache} fio_dax stress_{1..4} stress_mapped_{1..4} many rlimit)
 
 # debian [KEY=VALUE...]: the root directory is the Debian tree, on a share with these keys
 debian() {
@@ -212,6 +212,15 @@ for part in 1 2 3 4; do
 	eval "guest_stress_$part() { stress $part auto cache=auto; }"
 	eval "guest_stress_mapped_$part() { stress $part always cache=always writeback=true owner=mapped; }"
 done
+
+guest_disk_kill() { # the machine is killed while its disks are written, and another one goes on with them
+	run=diskkill status=137
+	debian
+	tells="$tells wherry.step=write"
+	share state
+	drive cached image_size=64M
+	drive direct image_size=64M direct=true
+}
 
 # ---- systems ----
 

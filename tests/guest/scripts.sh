@@ -220,3 +220,16 @@ check_rootdisk() {
 	[ -s big.sum ] && [ "$(sha256sum <big)" = "$(cat big.sum)" ]
 	say $? "the host reads right what the guest wrote"
 }
+
+check_diskkill() { # by a second machine, which changes nothing and so may be tried again
+	local try
+	sed 's/wherry.step=write/wherry.step=verify/' config.json >config.again
+	for try in 1 2; do
+		"$top/wherry" boot "$dir/config.again" -t "$limit" </dev/null 2>&1 | tr -d '\r' >again.log
+		! grep -q '@@ end diskkill ' again.log || break
+	done
+	sed -n "s/.*@@ \(\(not \)\?ok\) /\1 $name: after that: /p" again.log
+	grep -q '@@ end diskkill ' again.log
+	say $? "the second machine comes to its end (attempt $try)"
+	grep 'verify: \|issued rwts' again.log | sed 's/^/# /'
+}
