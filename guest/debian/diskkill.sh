@@ -18,7 +18,7 @@ if [ "$(word step)" = write ]; then
 	on_disks --offset=32M --rw=randwrite --time_based --runtime=1h --fsync=8 >/dev/null 2>&1 &
 	ok "the host waits for fio's notes" host kill_at state/local-cached-0-verify.state state/local-direct-1-verify.state
 	# It takes them at its trigger and would end then, but that the machine does.
-	with_notes --rw=randwrite --do_verify=0 --rate_iops=300 --fsync=32 --trigger-timeout=15 --trigger=true >/tmp/write 2>&1
+	with_notes --rw=randwrite --do_verify=0 --rate_iops=200 --fsync=32 --trigger-timeout=30 --trigger=true >/tmp/write 2>&1
 	echo "@@ not ok the machine is killed while fio writes ($(tail -n 1 /tmp/write))"
 else
 	ok "fio finds all that was complete" finds
