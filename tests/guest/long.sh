@@ -12,7 +12,8 @@ done
 for mode in p9none p9mmap p9loose; do long_guests+=("trixie_$mode"); done
 long_guests+=(bullseye_p9none bullseye_p9loose)
 long_guests+=(locks mapped_qemu trixie trixie_dax bullseye apt_passthrough apt_squash apt_mapped apt_p9 apt_p9_mapped
-	databases databases_p9 disk_kill rootdisk fio fio_p9{none,mmap,loose,fscache} fio_dax stress_{1..4} stress_mapped_{1..4} many rlimit)
+	databases databases_p9 disk_life disk_fio disk_fio_direct disk_kill rootdisk fio fio_p9{none,mmap,loose,fscache} fio_dax
+	stress_{1..4} stress_mapped_{1..4} many rlimit)
 
 # debian [KEY=VALUE...]: the root directory is the Debian tree, on a share with these keys
 debian() {
@@ -201,6 +202,28 @@ guest_fio_dax() {
 	tells="$tells wherry.fio=dax,small wherry.fiosize=8m"
 	share dax dax=64 mount=dax
 	share small dax=4 mount=dax # less than one file
+}
+guest_disk_life() {
+	run=disklife
+	debian cache=always
+	tells="$tells wherry.disks=life,direct"
+	drive life image_size=16M
+	drive direct image_size=16M direct=true
+	drive keep image_size=4M discard=false
+}
+fio_disks() { # [KEY=VALUE...]: of all of them
+	run=diskfio
+	debian cache=always
+	tells="$tells wherry.disks=one,two,sync wherry.fiosize=1m"
+	drive one image_size=32M queues=1 "$@"
+	drive two image_size=32M queues=2 "$@"
+	drive sync image_size=32M queues=2 io_engine=Sync "$@"
+}
+guest_disk_fio() {
+	fio_disks
+}
+guest_disk_fio_direct() {
+	fio_disks direct=true
 }
 stress() { # PART TAG [KEY=VALUE...]: a quarter of it
 	run=stress

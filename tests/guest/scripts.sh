@@ -37,6 +37,21 @@ check_disk() {
 	say $? "the read-only disk is as it was"
 }
 
+check_disklife() {
+	local id
+	for id in life direct; do
+		e2fsck -fn "$id.img" >"$id.e2fsck" 2>&1
+		say $? "the host's e2fsck finds the disk $id clean"
+		[ "$(dumpe2fs -h "$id.img" 2>/dev/null | awk '/^Block count:/ { n = $3 } /^Block size:/ { print n * $3 }')" = "$(stat -c %s "$id.img")" ]
+		say $? "its file system is as large as the image"
+		debugfs -R "dump /big big" "$id.img" 2>/dev/null
+		debugfs -R "dump /big.sum big.sum" "$id.img" 2>/dev/null
+		[ -s big.sum ] && [ "$(sha256sum <big | cut -d' ' -f1)" = "$(cat big.sum)" ]
+		say $? "the host reads right what is in the part that is new"
+		rm -f big big.sum
+	done
+}
+
 prepare_crash() {
 	local id
 	for id in cached direct; do mke2fs -q -F -t ext4 "$id.img" 64M || return 1; done
