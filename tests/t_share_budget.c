@@ -25,7 +25,7 @@ static bool own_mounts;
 static bool acts; /* has other users to act as */
 static const struct cred ROOT = {.uid = 0, .gid = 0};
 
-enum { DIRS = 200, FILES = 100, CROWD = 40 };
+enum { FILES = 100, CROWD = 40 };
 
 /* One way of one share. */
 struct ground {
@@ -200,7 +200,9 @@ static bool idle(const struct share_inode *inode)
 
 /* ---- a big tree ---- */
 
-static struct share_inode *dirs[DIRS], *files[DIRS * FILES];
+/* DIRS=10000 makes a million files of it. */
+static unsigned ndirs = 200;
+static struct share_inode **dirs, **files;
 
 static unsigned dice(unsigned *seed)
 {
@@ -210,9 +212,16 @@ static unsigned dice(unsigned *seed)
 
 static void tree_make(void)
 {
+	const char *n = getenv("DIRS");
 	char name[16];
 
-	for (unsigned i = 0; i < DIRS; i++) {
+	ndirs = n ? (unsigned)strtoul(n, NULL, 10) : ndirs;
+	need(ndirs > 9);
+	dirs = calloc(ndirs, sizeof(*dirs));
+	files = calloc((size_t)ndirs * FILES, sizeof(*files));
+	need(dirs && files);
+
+	for (unsigned i = 0; i < ndirs; i++) {
 		int fd;
 
 		snprintf(name, sizeof(name), "d%u", i);
@@ -231,10 +240,10 @@ static unsigned tree_walk(const struct ground *g)
 	unsigned failed = 0;
 	char name[16];
 
-	for (unsigned i = 0; i < DIRS; i++) {
+	for (unsigned i = 0; i < ndirs; i++) {
 		snprintf(name, sizeof(name), "d%u", i);
 		if (look(g->root, name, &dirs[i]))
-			return DIRS * FILES;
+			return ndirs * FILES;
 		for (unsigned k = 0; k < FILES; k++) {
 			snprintf(name, sizeof(name), "f%u", k);
 			failed += look(dirs[i], name, &files[i * FILES + k]) != 0;
@@ -250,7 +259,7 @@ static unsigned tree_visit(unsigned n)
 	char name[16];
 
 	while (n--) {
-		unsigned at = dice(&seed) % (DIRS * FILES);
+		unsigned at = dice(&seed) % (ndirs * FILES);
 
 		snprintf(name, sizeof(name), "f%u", at % FILES);
 		failed += size_of(files[at]) != at;
@@ -261,9 +270,9 @@ static unsigned tree_visit(unsigned n)
 
 static void tree_forget(void)
 {
-	for (unsigned i = 0; i < DIRS; i++)
+	for (unsigned i = 0; i < ndirs; i++)
 		share_put(dirs[i]);
-	for (unsigned i = 0; i < DIRS * FILES; i++)
+	for (unsigned i = 0; i < ndirs * FILES; i++)
 		share_put(files[i]);
 }
 
@@ -271,8 +280,9 @@ static void test_tree(const struct ground *g)
 {
 	unsigned before = open_descriptors();
 
-	is(tree_walk(g), 0, "%s: 20,000 files are looked up with 64 descriptors", g->way);
-	is(share_ninodes(g->s), 1 + DIRS + DIRS * FILES, "and all of them are known");
+	is(tree_walk(g), 0, "%s: %u files are looked up with 64 descriptors", g->way,
+	   ndirs * FILES);
+	is(share_ninodes(g->s), 1 + ndirs + ndirs * FILES, "and all of them are known");
 	ok(open_descriptors() - before <= 64, "with no more than 64 descriptors");
 	is(tree_visit(3000), 0, "each is the same object, with its number, when it is asked again");
 	ok(open_descriptors() - before <= 64, "and there are no more descriptors than before");
